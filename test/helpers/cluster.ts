@@ -1,6 +1,12 @@
 import { createTempStore, type Running, startLeat, waitFor } from './leat.ts';
 import { startPooler } from './pooler.ts';
-import { throughPort, type PostgresServer, query, startPostgres } from './postgres.ts';
+import {
+  type PostgresOptions,
+  throughPort,
+  type PostgresServer,
+  query,
+  startPostgres,
+} from './postgres.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 /** Leat nodes as processes on their own PostgreSQL, behind a network that can fail. */
@@ -32,15 +38,20 @@ export interface Scope {
 /** Sessions of the server behind the pooler of a cluster. */
 export const pooledSessions = 5;
 
+export interface ClusterOptions {
+  readonly pooled?: boolean;
+  readonly postgres?: PostgresOptions;
+}
+
 /**
  * Starts a cluster that ends with the test. `pooled`: nodes reach the server through a pooler
  * that shares connections between transactions and refuses LISTEN.
  */
 export async function startCluster(
   t: Scope,
-  { pooled = false }: { readonly pooled?: boolean } = {},
+  { pooled = false, postgres }: ClusterOptions = {},
 ): Promise<Cluster> {
-  const server = await startPostgres();
+  const server = await startPostgres(postgres);
   const tempStore = await createTempStore();
   const pooler = pooled
     ? await startPooler({

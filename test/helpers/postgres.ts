@@ -48,6 +48,8 @@ export interface PostgresServer {
 export interface PostgresOptions {
   /** Settings of `postgresql.conf`, over those for quick tests. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Added to the environment of the server. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Data do not survive a crash of the machine; a test that needs that sets `fsync: 'on'`. */
@@ -75,7 +77,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const root = dataRoot(configured);
   const settings = root === memory ? { ...memorySettings, ...configured } : configured;
   const folder = realpathSync(mkdtempSync(join(root, 'leat-postgres-')));
-  const installation: Installation = { bin, folder, owner, settings };
+  const installation: Installation = { bin, folder, owner, settings, env: options.env };
   try {
     await mkdir(dataOf(folder), { mode: 0o700 });
     if (owner !== undefined) {
@@ -152,6 +154,7 @@ export interface Installation {
   readonly folder: string;
   readonly owner: Owner | undefined;
   readonly settings: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string>> | undefined;
 }
 
 /** A server that runs. */
@@ -255,6 +258,7 @@ async function launch(installation: Installation, port: number): Promise<Running
     {
       ...installation.owner,
       cwd: installation.folder,
+      env: { ...process.env, ...installation.env },
       stdio: ['ignore', log, log],
     },
   );

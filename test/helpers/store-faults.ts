@@ -1,10 +1,20 @@
 import { DatabaseSync } from 'node:sqlite';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { startCluster, type Scope } from './cluster.ts';
-import { createTempStore, freePort, type Running, startLeat } from './leat.ts';
+import {
+  createTempStore,
+  freePort,
+  type Running,
+  runLeat,
+  startLeat,
+  storeEnvironment,
+} from './leat.ts';
 import { query } from './postgres.ts';
-import { createSlowDisk } from './slow-disk.ts';
+import { createSlowDisk, noSlowDisk } from './slow-disk.ts';
 
 /** A Leat on a store of its own, and what can happen to that. */
 export interface FaultyStore {
@@ -40,11 +50,66 @@ export async function startFaultySqlite(t: Scope): Promise<FaultyStore> {
       await sleep(lastsMs);
       disk.set({});
     };
+  /**
+   * Loses files under the running process for good. What it acknowledges from then on is in no file that
+   * is put back: a copy from the moment before, in which the process was stopped.
+   */
+  const losing =
+    (lose: (file: string) => Promise<unknown>) =>
+    async (lastsMs: number): Promise<void> => {
+      const { file, folder } = tempStore;
+      const names = ['leat.db', 'leat.db-wal'];
+      const kept = await mkdtemp(join(folder, 'kept-'));
+      const backup = join(kept, 'backup.db');
+      await runLeat(['backup', backup], storeEnvironment(tempStore));
+      node.child.kill('SIGSTOP');
+      for (const name of names) await copyFile(join(folder, name), join(kept, name));
+      await lose(file);
+      node.child.kill('SIGCONT');
+      await sleep(lastsMs);
+      await node.kill();
+      for (const name of names) {
+        await rm(join(folder, name), { force: true });
+        await rename(join(kept, name), join(folder, name));
+      }
+      await rm(kept, { recursive: true });
+      node = await startLeat(tempStore, settings);
+    };
+  const other = async (): Promise<string> => {
+    const fresh = join(tempStore.folder, 'other', 'leat.db');
+    if (!existsSync(fresh)) {
+      const leat = await startLeat(
+        { ...tempStore, file: fresh },
+        { LEAT_STORE: `sqlite:${fresh}` },
+      );
+      await leat.stop();
+    }
+    return fresh;
+  };
+  await mkdir(join(tempStore.folder, 'other'));
+  await other();
   return {
     name: 'SQLite',
     node: () => node,
     metricsPort,
     faults: {
+      'the file is deleted': losing((file) => rm(file)),
+      'the file is moved away for a while': async (lastsMs) => {
+        const { file } = tempStore;
+        await rename(file, `${file}.away`);
+        await sleep(lastsMs);
+        await rename(`${file}.away`, file);
+      },
+      'the log is deleted': losing((file) => rm(`${file}-wal`)),
+      'another store takes its place': losing(async (file) => {
+        await copyFile(await other(), `${file}.new`);
+        await rename(`${file}.new`, file);
+      }),
+      'another store is written over it': losing(async (file) => copyFile(await other(), file)),
+      'a backup is written over it': losing(async (file) => {
+        const [kept = ''] = (await readdir(dirname(file))).filter((name) => /^kept-/.test(name));
+        await copyFile(join(dirname(file), kept, 'backup.db'), file);
+      }),
       'syncs fail': during({ syncError: 'EIO' }),
       'syncs of the log fail': during({ path: 'leat.db-wal', syncError: 'EIO' }),
       'syncs are slow': during({ path: 'leat.db-wal', syncDelayMs: 400 }),
@@ -75,7 +140,11 @@ export async function startFaultySqlite(t: Scope): Promise<FaultyStore> {
 }
 
 export async function startFaultyPostgres(t: Scope): Promise<FaultyStore> {
-  const cluster = await startCluster(t);
+  const disk = noSlowDisk() === false ? createSlowDisk() : undefined;
+  t.after(async () => disk?.remove());
+  const cluster = await startCluster(t, {
+    postgres: { settings: { fsync: 'on' }, env: disk?.env },
+  });
   const { server, proxy, url } = cluster;
   const metricsPort = await freePort();
   const node = await cluster.start({ LEAT_METRICS_PORT: String(metricsPort) });
@@ -105,6 +174,43 @@ export async function startFaultyPostgres(t: Scope): Promise<FaultyStore> {
           create trigger fault after update on tenants for each statement execute function fault()`),
       () => cluster.query('drop function fault cascade'),
     );
+  /** PostgreSQL ends all sessions when a sync fails, and itself when that happens while it recovers. */
+  const failingSyncs = (path: string) =>
+    during(
+      async () => {
+        disk?.set({ path, syncError: 'EIO' });
+        // The files of tables are synced by a checkpoint alone.
+        void query(server.url(), 'checkpoint').catch(() => undefined);
+      },
+      async () => {
+        disk?.set({});
+        await server.stop('immediate');
+        await server.start();
+      },
+    );
+  const ofDisk: FaultyStore['faults'] =
+    disk === undefined
+      ? {}
+      : {
+          'syncs of the log fail': failingSyncs('/pg_wal/'),
+          'syncs of the tables fail': failingSyncs('/base/'),
+          'syncs of the log are slow': during(
+            () => disk.set({ path: '/pg_wal/', syncDelayMs: 400 }),
+            () => disk.set({}),
+          ),
+          'the disk of the log is full': during(
+            () => disk.set({ path: '/pg_wal/', writeError: 'ENOSPC' }),
+            async () => {
+              disk.set({});
+              await server.stop('immediate');
+              await server.start();
+            },
+          ),
+        };
+  const otherPassword = () =>
+    query(server.url(), `alter role leat password 'other'`).catch(() => undefined);
+  const formerPassword = () =>
+    query(server.url('postgres').replace(':leat@', ':other@'), `alter role leat password 'leat'`);
   return {
     name: 'PostgreSQL',
     node: () => node,
@@ -135,14 +241,16 @@ export async function startFaultyPostgres(t: Scope): Promise<FaultyStore> {
       },
       'the disk is full': trigger(`raise exception 'no space' using errcode = '53100'`),
       'the disk is slow': trigger('perform pg_sleep(0.5)'),
-      'the password is another one': during(
-        () => query(server.url(), `alter role leat password 'other'`).catch(() => undefined),
-        () =>
-          query(
-            server.url('postgres').replace(':leat@', ':other@'),
-            `alter role leat password 'leat'`,
-          ),
-      ),
+      'the password is another one': during(otherPassword, formerPassword),
+      'the password is another one and all sessions end': during(async () => {
+        await query(
+          server.url(),
+          `alter role leat password 'other';
+          select pg_terminate_backend(pid) from pg_stat_activity
+          where application_name = 'leat' and pid <> pg_backend_pid()`,
+        ).catch(() => undefined);
+      }, formerPassword),
+      ...ofDisk,
     },
     stored: async () => {
       await node.stop();

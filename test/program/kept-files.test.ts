@@ -40,7 +40,7 @@ describe('a start with LEAT_SECRET_KEY in a folder where a store was', { concurr
 
   test('another store in the folder: refused', { tags: ['long'] }, async (t) => {
     const tempStore = await newStore(t);
-    await writeFile(join(tempStore.folder, 'secret.key'), `${Buffer.alloc(32).toString('base64')}`);
+    await writeFile(join(tempStore.folder, 'secret.key'), Buffer.alloc(32).toString('base64'));
     const output = await refusedStart({ ...tempStore, file: join(tempStore.folder, 'other.db') });
     assert.match(output, /other\.db is missing, but \S+secret\.key is part of a store/m);
   });
