@@ -25,6 +25,8 @@ export interface AuthContext {
   /** The address that the request came from. */
   readonly address: string;
   readonly now: Millis;
+  /** How long the request has waited until its token or session was verified. */
+  readonly waitedMs: Millis;
 }
 
 /** By a bearer token; without an `Authorization` header also by a session of the console. */
@@ -36,7 +38,7 @@ export interface AuthenticatorDeps {
   readonly sessions: Pick<SessionReader, 'read'>;
   readonly limiter: RateLimiter;
   readonly clientAddressOf: (request: CheckedRequest) => ClientAddress;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now' | 'elapsedMs'>;
   /** Whether new requests are accepted. */
   readonly open: () => boolean;
 }
@@ -85,6 +87,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   return {
     authenticate: (request, reply, operation) => {
       const now = deps.clock.now();
+      const sinceMs = deps.clock.elapsedMs();
       const client = deps.clientAddressOf(request.raw);
       const authorization = headerOf(request.raw, 'authorization');
       // Without a token it may be a browser, whose cookie counts under the domain of its tenant alone.
@@ -99,7 +102,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
         if (tenant === undefined) throw deps.tenants.refusal(client.host, now);
         if ('failed' in found) throw found.failed;
         if (acceptedCaller(found) !== undefined) deps.tenants.accepted(client.host, now);
-        return { tenant, authentication: found, address: client.address, now };
+        const waitedMs = deps.clock.elapsedMs() - sinceMs;
+        return { tenant, authentication: found, address: client.address, now, waitedMs };
       };
       const found =
         (authorization === undefined && tenant !== undefined
@@ -109,7 +113,10 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     },
     again: async (request, context) => {
       const authorization = headerOf(request.raw, 'authorization');
-      return { ...context, authentication: await renew(deps, context, authorization) };
+      const sinceMs = deps.clock.elapsedMs();
+      const authentication = await renew(deps, context, authorization);
+      const waitedMs = context.waitedMs + deps.clock.elapsedMs() - sinceMs;
+      return { ...context, authentication, waitedMs };
     },
     stillValid: (held, authorization, operation) => {
       const { tenant } = held;

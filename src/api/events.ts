@@ -29,7 +29,7 @@ const cloudEvents = 'application/cloudevents-batch+json';
 /** What a request to publish consists of, once its caller is authorized. */
 export type Publication = Pick<
   Call<unknown, unknown, Uint8Array>,
-  'tenant' | 'body' | 'mediaType' | 'now' | 'trace'
+  'tenant' | 'body' | 'mediaType' | 'now' | 'waitedMs' | 'trace'
 >;
 
 /** Reads, checks and appends the events of a body. Rejects with 400, 413 and the errors of the store. */
@@ -81,6 +81,7 @@ export function createPublisher(deps: PublisherDeps): Publish {
       const appended = await store.log.append(
         tenant.id,
         events.map((event) => makeEvent(publication, event)),
+        publication.waitedMs,
       );
       if (!isArray) return { json: show(appended[0]) };
       return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };

@@ -127,7 +127,7 @@ async function published(
   const raw = { method: operation.method, headers, rawHeaders, socket };
   const found = authenticator.authenticate({ raw }, head, operation);
   const context = found instanceof Promise ? await found : found;
-  const { tenant, now } = context;
+  const { tenant, now, waitedMs } = context;
   authorize(context, operation);
   payerOf(deps, operation, head, context)?.admit(body.length);
   const share = bodies.open(tenant.id);
@@ -135,7 +135,8 @@ async function published(
     if (!share.take(body.length)) throw tooManyBodies();
     if (socket.destroyed) throw new ClientGone();
     const trace = traceOf(traceparent);
-    const publication = { tenant, now, body, mediaType: 'application/json', trace };
+    const mediaType = 'application/json';
+    const publication = { tenant, now, waitedMs, body, mediaType, trace };
     const { json = '' } = await deps.publish(publication);
     return json;
   } finally {

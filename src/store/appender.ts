@@ -52,6 +52,8 @@ export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: MIB, answerMs
 
 /** A write has at least this time. */
 const writeMsMin = 1500;
+/** A call has at least this time. */
+const leastMs = 2000;
 
 /** Between two checks for calls whose time is over. */
 const checkMs = 500;
@@ -59,8 +61,10 @@ const checkMs = 500;
 /** One call of append that waits for its commit. */
 interface Call {
   readonly events: readonly NewEvent[];
-  /** By the monotonic clock. */
+  /** Both by the monotonic clock. */
   readonly sinceMs: number;
+  /** When it is answered at the latest. */
+  readonly untilMs: number;
   resolve(appended: Appended[]): void;
   reject(error: unknown): void;
 }
@@ -93,7 +97,7 @@ export function createAppender(deps: AppenderDeps): Appender {
     const stopAnswering = answerInTime(deps, tenant, tenantQueue);
     for (;;) {
       // A write of which nobody could be told in time is not begun.
-      refuseOld(waiting, deps.clock.elapsedMs() - deps.answerMs + writeMsMin);
+      refuseOld(waiting, deps.clock.elapsedMs() + writeMsMin);
       if (waiting.length === 0) break;
       const { group, isFull } = nextGroup(deps, waiting);
       tenantQueue.written = group;
@@ -105,12 +109,14 @@ export function createAppender(deps: AppenderDeps): Appender {
   };
 
   return {
-    append: (tenant, events) => {
+    append: (tenant, events, waitedMs = 0) => {
       if (events.length === 0) return Promise.resolve([]);
       const tenantQueue = tenantQueues.get(tenant) ?? open(tenant);
       return new Promise((resolve, reject) => {
         const sinceMs = deps.clock.elapsedMs();
-        tenantQueue.waiting.push({ events, sinceMs, resolve, reject });
+        // Its caller may have waited for a store that serves again now.
+        const untilMs = sinceMs + Math.max(deps.answerMs - waitedMs, leastMs);
+        tenantQueue.waiting.push({ events, sinceMs, untilMs, resolve, reject });
       });
     },
     idle: async () => {
@@ -170,30 +176,33 @@ function nextGroup(limits: AppenderDeps, waiting: Call[]): { group: Call[]; isFu
  * written, and those that are being written may be stored.
  */
 function answerInTime(
-  { clock, answerMs, late }: AppenderDeps,
+  { clock, late }: AppenderDeps,
   tenant: number,
   tenantQueue: TenantQueue,
 ): () => void {
   const check = (): void => {
     const { waiting, written } = tenantQueue;
-    const untilMs = clock.elapsedMs() - answerMs;
-    refuseOld(waiting, untilMs);
-    for (const { sinceMs, reject } of written) if (sinceMs <= untilMs) reject(unanswered());
+    const nowMs = clock.elapsedMs();
+    refuseOld(waiting, nowMs);
+    for (const { untilMs, reject } of written) if (untilMs <= nowMs) reject(unanswered());
     const oldest = written[0] ?? waiting[0];
-    if (oldest !== undefined && clock.elapsedMs() - oldest.sinceMs >= lateMs) late(tenant);
+    if (oldest !== undefined && nowMs - oldest.sinceMs >= lateMs) late(tenant);
     timer = clock.after(checkMs, check);
   };
   let timer = clock.after(checkMs, check);
   return () => timer.cancel();
 }
 
-/** Refuses the calls that wait since this instant or before. They are in the order of their arrival. */
-function refuseOld(waiting: Call[], untilMs: number): void {
-  const younger = waiting.findIndex(({ sinceMs }) => sinceMs > untilMs);
-  for (const { reject } of waiting.splice(0, younger === -1 ? waiting.length : younger)) {
-    reject(
-      new StoreUnavailable('The appends before this one took too long.', { reason: 'blocked' }),
-    );
+/** Refuses the calls whose time is over at this instant. */
+function refuseOld(waiting: Call[], nowMs: number): void {
+  const isOver = ({ untilMs }: Call): boolean => untilMs <= nowMs;
+  if (!waiting.some(isOver)) return;
+  for (const call of waiting.splice(0)) {
+    if (!isOver(call)) waiting.push(call);
+    else
+      call.reject(
+        new StoreUnavailable('The appends before this one took too long.', { reason: 'blocked' }),
+      );
   }
 }
 

@@ -186,6 +186,11 @@ export function installationOf(server: PostgresServer): Installation {
   return installation;
 }
 
+/** Returns what a server of this process has logged. */
+export function logOf(server: PostgresServer): string {
+  return readFileSync(logFileOf(installationOf(server).folder), 'utf8');
+}
+
 function serverOf(installation: Installation, port: number, started: Running): PostgresServer {
   let running: Running | undefined = started;
   let databases = 0;
@@ -251,7 +256,7 @@ async function launch(installation: Installation, port: number): Promise<Running
   };
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   // A file rather than a pipe: a busy test must not block a server that logs.
-  const log = openSync(logOf(installation.folder), 'a');
+  const log = openSync(logFileOf(installation.folder), 'a');
   const child = spawn(
     join(installation.bin, 'postgres'),
     ['-D', dataOf(installation.folder), ...args],
@@ -307,7 +312,7 @@ function killQuietly(pid: number): void {
 }
 
 async function untilReady(child: ChildProcess, folder: string, port: number): Promise<void> {
-  const log = (): string => tailOf(logOf(folder));
+  const log = (): string => tailOf(logFileOf(folder));
   const isReady = async (): Promise<boolean> => {
     if (await isServing(folder, port)) return true;
     if (hasEnded(child)) throw new Error(`PostgreSQL ended at once; its log:\n${log()}`);
@@ -361,7 +366,7 @@ async function copyAll(from: string, to: string): Promise<void> {
 }
 
 async function runInitdb(installation: Installation): Promise<void> {
-  const log = openSync(logOf(installation.folder), 'a');
+  const log = openSync(logFileOf(installation.folder), 'a');
   const data = dataOf(installation.folder);
   const child = spawn(join(installation.bin, 'initdb'), ['--no-sync', ...initdbArgs, '-D', data], {
     ...installation.owner,
@@ -370,7 +375,7 @@ async function runInitdb(installation: Installation): Promise<void> {
   });
   closeSync(log);
   const [code] = (await once(child, 'exit')) as [number | null];
-  if (code !== 0) throw new Error(`initdb failed:\n${tailOf(logOf(installation.folder))}`);
+  if (code !== 0) throw new Error(`initdb failed:\n${tailOf(logFileOf(installation.folder))}`);
 }
 
 const memory = '/dev/shm';
@@ -466,7 +471,7 @@ export function dataOf(folder: string): string {
   return join(folder, 'data');
 }
 
-function logOf(folder: string): string {
+function logFileOf(folder: string): string {
   return join(folder, 'log');
 }
 

@@ -12,8 +12,9 @@ import {
   runLeat,
   startLeat,
   storeEnvironment,
+  waitFor,
 } from './leat.ts';
-import { query } from './postgres.ts';
+import { logOf, query } from './postgres.ts';
 import { createSlowDisk, noSlowDisk } from './slow-disk.ts';
 
 /** A Leat on a store of its own, and what can happen to that. */
@@ -107,7 +108,9 @@ export async function startFaultySqlite(t: Scope): Promise<FaultyStore> {
       }),
       'another store is written over it': losing(async (file) => copyFile(await other(), file)),
       'a backup is written over it': losing(async (file) => {
-        const [kept = ''] = (await readdir(dirname(file))).filter((name) => /^kept-/.test(name));
+        const [kept = ''] = (await readdir(dirname(file))).filter((name) =>
+          name.startsWith('kept-'),
+        );
         await copyFile(join(dirname(file), kept, 'backup.db'), file);
       }),
       'syncs fail': during({ syncError: 'EIO' }),
@@ -175,19 +178,24 @@ export async function startFaultyPostgres(t: Scope): Promise<FaultyStore> {
       () => cluster.query('drop function fault cascade'),
     );
   /** PostgreSQL ends all sessions when a sync fails, and itself when that happens while it recovers. */
-  const failingSyncs = (path: string) =>
-    during(
+  const failingSyncs = (path: string) => {
+    const panics = (): number => logOf(server).split('PANIC:').length;
+    let before = 0;
+    return during(
       async () => {
+        before = panics();
         disk?.set({ path, syncError: 'EIO' });
         // The files of tables are synced by a checkpoint alone.
         void query(server.url(), 'checkpoint').catch(() => undefined);
       },
       async () => {
+        await waitFor('the panic of PostgreSQL', () => panics() > before);
         disk?.set({});
         await server.stop('immediate');
         await server.start();
       },
     );
+  };
   const ofDisk: FaultyStore['faults'] =
     disk === undefined
       ? {}

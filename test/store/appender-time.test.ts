@@ -27,8 +27,8 @@ function createFixture() {
         });
       }),
   });
-  const append = (id: string): Promise<string> =>
-    appender.append(1, [newEvent({ id })]).then(
+  const append = (id: string, waitedMs?: number): Promise<string> =>
+    appender.append(1, [newEvent({ id })], waitedMs).then(
       () => 'stored',
       (error: unknown) => {
         assert.ok(error instanceof StoreUnavailable);
@@ -43,6 +43,25 @@ function appendedOf(events: readonly NewEvent[]): Appended[] {
 }
 
 describe('the time of an append', () => {
+  test('a call whose request has waited before is answered so much earlier, the others are not', async () => {
+    const { clock, writes, append } = createFixture();
+    const ended: string[] = [];
+    const written = append('a').then((end) => ended.push(`a ${end}`));
+    await clock.advance(100);
+    const waiting = append('b').then((end) => ended.push(`b ${end}`));
+    const late = append('c', 5000).then((end) => ended.push(`c ${end}`));
+    const least = append('d', 20_000).then((end) => ended.push(`d ${end}`));
+    await clock.advance(2500);
+    assert.deepEqual(ended, ['d not stored']);
+    await clock.advance(2000);
+    assert.deepEqual(ended, ['d not stored', 'c not stored']);
+    writes[0]?.end();
+    await clock.advance(0);
+    writes[1]?.end();
+    await Promise.all([written, waiting, late, least]);
+    assert.deepEqual(ended, ['d not stored', 'c not stored', 'a stored', 'b stored']);
+  });
+
   test('a call is answered in time: unknown if it is being written, not stored if it waits', async () => {
     const { clock, writes, append } = createFixture();
     const written = append('a');

@@ -213,12 +213,13 @@ function callOf(
 ): Call {
   const { context, raw } = exchangeOf(request);
   const { headers, params } = request;
-  const { tenant, now } = context;
+  const { tenant, now, waitedMs } = context;
   const { authorization } = headers;
   return {
     tenant,
     caller: callerOf(context),
     now,
+    waitedMs,
     params,
     query: request.query,
     body,

@@ -8,9 +8,10 @@ export interface LogStore {
    * when it resolves. A chosen id that the log has, or that an open failure of a pruned event has,
    * returns its first offset and writes nothing; so does a repeat within `events`.
    * Throws `StoreContentRefused` when the content of this call is at fault; calls in the same
-   * commit are not affected.
+   * commit are not affected. `waitedMs`: how long its caller has waited for the store already; with that,
+   * too, it has its result in time.
    */
-  append(tenant: number, events: readonly NewEvent[]): Promise<Appended[]>;
+  append(tenant: number, events: readonly NewEvent[], waitedMs?: Millis): Promise<Appended[]>;
   /** Returns the last offset assigned, 0 when the log is empty. */
   head(tenant: number): Promise<Offset>;
   /** Returns the heads of several logs, in the order of `tenants`. */

@@ -56,5 +56,5 @@ export function createCommandTime({ statementMs, waitMs, clock }: Bounds): Comma
 }
 
 function timeOver(): StoreUnavailable {
-  return new StoreUnavailable('A list took too long, or waited too long for a connection.');
+  return new StoreUnavailable('A read took too long, or waited too long for a connection.');
 }

@@ -55,6 +55,8 @@ export interface Database extends Queries {
    * end within `waitMs` and `statementMs`. A statement outside of it has the bounds for itself.
    */
   bounded<T>(command: () => Promise<T>): Promise<T>;
+  /** Returns commands that only read, on the same connections and within bounds of their own. */
+  within(bounds: Bounds): Database;
   /** Runs statements without parameters, for the schema, without a time limit. */
   script(sql: string): Promise<void>;
   close(): Promise<void>;
@@ -120,7 +122,6 @@ const confirm = `select pg_logical_emit_message(true, 'leat', '')
 
 export function createDatabase(options: DatabaseOptions): Database {
   const { hosts } = options;
-  const time = options.bounds && createCommandTime(options.bounds);
   const pool: Pool = {
     hosts,
     waitingMax: options.bounds?.waitingMax ?? Infinity,
@@ -136,7 +137,12 @@ export function createDatabase(options: DatabaseOptions): Database {
   // The loss of an idle connection affects nothing: the next statement takes another one.
   pool.connections.on('error', () => undefined);
   pool.connections.on('connect', noteUnconfirmed);
+  return databaseOn(pool, options);
+}
 
+function databaseOn(pool: Pool, options: DatabaseOptions): Database {
+  const { hosts } = options;
+  const time = options.bounds && createCommandTime(options.bounds);
   const repair = async (error: unknown, tries: number): Promise<boolean> => {
     if (tries >= triesMax) return false;
     return deadlocks.has(stateOf(error)) || ((await options.repair?.(error)) ?? false);
@@ -178,6 +184,11 @@ export function createDatabase(options: DatabaseOptions): Database {
         inTransaction(client, beginning(begin[durability]), { durability, work }),
       );
     },
+    within: (bounds) =>
+      databaseOn(
+        { ...pool, waitingMax: bounds.waitingMax },
+        { ...options, bounds, total: undefined },
+      ),
     bounded: (command) => (time === undefined ? command() : time.run(command)),
     script: (sql) =>
       again(async ({ client, beginning }) => {

@@ -10,6 +10,8 @@ import { createSchemaGuard, type SchemaGuard } from './schema-guard.ts';
  * handful of slow lists would take every connection, and block publishing and the lease.
  */
 export interface Pools extends Readonly<Record<Purpose, Database>> {
+  /** Reads of what callers may do, on the connections for `publishing`. */
+  readonly access: Database;
   /** Checks with the connection of the lease. */
   readonly guard: SchemaGuard;
   close(): Promise<void>;
@@ -38,6 +40,12 @@ const turns = ['publishing', 'delivering', 'log', 'commands', 'lists', 'publishi
  * request lists; a client that requests too many is refused first.
  */
 const listBounds = { statementMs: 3000, waitMs: 2000, waitingMax: 64 };
+
+/**
+ * Comes before an append, which has what is left of its time; each of several thousand clients may wait for
+ * the same connections.
+ */
+const accessBounds = { ...listBounds, waitingMax: Infinity };
 
 /** A change, or a read of a row, is served or refused within this time and a second for each further statement. */
 const commandMs = 9000;
@@ -87,9 +95,10 @@ export function createPools(
       connectionsMax: shares[purpose],
       repair: (error) => repair(commands, error),
     });
+  const publishing = open('publishing');
   const pools = {
     lease,
-    publishing: open('publishing'),
+    publishing,
     delivering: open('delivering'),
     log: open('log'),
     commands,
@@ -97,6 +106,7 @@ export function createPools(
   };
   return {
     ...pools,
+    access: publishing.within({ ...accessBounds, clock }),
     guard,
     close: async () => {
       await Promise.all(Object.values(pools).map((db) => db.close()));

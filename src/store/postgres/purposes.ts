@@ -20,7 +20,7 @@ export type Nouns = Omit<
 /** A page of rows runs nowhere but on the connections of lists, whose bounds end it. */
 type PurposeOf<Method> = Method extends (...parameters: never[]) => Promise<infer Result>
   ? [Extract<Result, { readonly items: readonly unknown[] }>] extends [never]
-    ? Purpose
+    ? Purpose | 'access'
     : 'lists'
   : 'commands';
 
@@ -150,7 +150,7 @@ export const purposes: Purposes = {
     get: commands,
     list: lists,
     listFrom: lists,
-    access: 'publishing',
+    access: 'access',
     create: commands,
     update: commands,
     delete: commands,
@@ -255,18 +255,21 @@ export const purposes: Purposes = {
 };
 
 /** The same commands with the connections of each purpose. */
-type PartsByPurpose = Readonly<Record<Purpose, Nouns>>;
+type PartsByPurpose = Readonly<Record<Purpose | 'access', Nouns>>;
 
 /** Returns each command with the connections of its purpose. */
-export function byPurpose(parts: PartsByPurpose, pools: Pick<Pools, 'lists'>): Nouns {
+export function byPurpose(parts: PartsByPurpose, pools: Pick<Pools, 'lists' | 'access'>): Nouns {
   const nouns = Object.entries(purposes).map(([noun, methods]) => [
     noun,
     Object.fromEntries(
-      Object.entries(methods as Readonly<Record<string, Purpose>>).map(([name, purpose]) => {
-        const command = (parts[purpose][noun as keyof Nouns] as unknown as Methods)[name];
-        if (command === undefined) throw new Error(`The store has no command ${noun}.${name}.`);
-        return [name, purpose === lists ? within(pools.lists, command) : command];
-      }),
+      Object.entries(methods as Readonly<Record<string, Purpose | 'access'>>).map(
+        ([name, purpose]) => {
+          const command = (parts[purpose][noun as keyof Nouns] as unknown as Methods)[name];
+          if (command === undefined) throw new Error(`The store has no command ${noun}.${name}.`);
+          const isBounded = purpose === lists || purpose === 'access';
+          return [name, isBounded ? within(pools[purpose], command) : command];
+        },
+      ),
     ),
   ]);
   return Object.fromEntries(nouns) as Nouns;
@@ -274,7 +277,7 @@ export function byPurpose(parts: PartsByPurpose, pools: Pick<Pools, 'lists'>): N
 
 type Methods = Readonly<Record<string, (...parameters: unknown[]) => unknown>>;
 
-/** All statements of one list share the bounds of its connections. */
+/** All statements of one reading share the bounds of its connections. */
 function within(db: Pick<Database, 'bounded'>, list: Methods[string]): Methods[string] {
   return (...parameters) => db.bounded(async () => list(...parameters));
 }

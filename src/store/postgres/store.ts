@@ -117,7 +117,8 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     ...parts,
     log: {
       ...parts.log,
-      append: (tenant, events) => writes.observe(tenant, parts.log.append(tenant, events)),
+      append: (tenant, events, waitedMs) =>
+        writes.observe(tenant, parts.log.append(tenant, events, waitedMs)),
     },
     foreignSessions: () => hosts.sessions.altered,
     watch,
@@ -188,6 +189,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
   const nouns = byPurpose(
     {
       publishing,
+      access: commandsOn(pools.access, deps),
       lease: commandsOn(pools.lease, deps),
       delivering: commandsOn(pools.delivering, deps),
       log: commandsOn(pools.log, deps),

@@ -124,7 +124,8 @@ export function createSqliteStore(
     ...directory,
     log: {
       ...log,
-      append: (tenant, events) => writes.observe(tenant, log.append(tenant, events)),
+      append: (tenant, events, waitedMs) =>
+        writes.observe(tenant, log.append(tenant, events, waitedMs)),
     },
     deliveries: { ...directory.deliveries, ...createDeliveryStore(shared) },
     auditLog: { ...directory.auditLog, prune: createEntryPruner(shared) },
