@@ -220,32 +220,36 @@ describe('the files of LEAT_TLS=local', () => {
     },
   );
 
-  test('LEAT_TLS=local: a tenant with another domain is served within a minute, the first one too', async (t) => {
-    const tempStore = await createTempStore();
-    t.after(() => tempStore.remove());
-    const port = await freePort();
-    const clock = createCertificateClock();
-    const env = { ...settingsOf(tempStore), LEAT_TLS: 'local' };
-    const service = await startService({ ...depsOf(configOf(env, port)), clock });
-    t.after(() => service.stop());
-    const first = await readFile(authorityFile(tempStore), 'utf8');
-    const created = await runLeat(['tenants', 'create', 'two', 'two.test'], env);
-    assert.equal(created.code, 0, created.output);
-    await clock.minute();
-    const file = (): Promise<string> => readFile(authorityFile(tempStore), 'utf8');
-    await waitFor('another authority', async () => (await file()) !== first);
-    const ca = await file();
-    for (const servername of ['two.test', 'sub.two.test', 'localhost']) {
-      const served = async (): Promise<boolean> => {
-        const response = await ask({ port, ca, path: '/healthz', servername }).catch(
-          () => undefined,
-        );
-        return response?.status === 200;
-      };
-      if (servername === 'sub.two.test') assert.equal(await served(), false, 'no such tenant');
-      else await waitFor(`${servername} to be served`, served);
-    }
-  });
+  test(
+    'LEAT_TLS=local: a tenant with another domain is served within a minute, the first one too',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await createTempStore();
+      t.after(() => tempStore.remove());
+      const port = await freePort();
+      const clock = createCertificateClock();
+      const env = { ...settingsOf(tempStore), LEAT_TLS: 'local' };
+      const service = await startService({ ...depsOf(configOf(env, port)), clock });
+      t.after(() => service.stop());
+      const first = await readFile(authorityFile(tempStore), 'utf8');
+      const created = await runLeat(['tenants', 'create', 'two', 'two.test'], env);
+      assert.equal(created.code, 0, created.output);
+      await clock.minute();
+      const file = (): Promise<string> => readFile(authorityFile(tempStore), 'utf8');
+      await waitFor('another authority', async () => (await file()) !== first);
+      const ca = await file();
+      for (const servername of ['two.test', 'sub.two.test', 'localhost']) {
+        const served = async (): Promise<boolean> => {
+          const response = await ask({ port, ca, path: '/healthz', servername }).catch(
+            () => undefined,
+          );
+          return response?.status === 200;
+        };
+        if (servername === 'sub.two.test') assert.equal(await served(), false, 'no such tenant');
+        else await waitFor(`${servername} to be served`, served);
+      }
+    },
+  );
 
   test(
     'only the owner can read the private keys of LEAT_TLS=local',

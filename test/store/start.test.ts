@@ -53,18 +53,22 @@ describe('the first start', () => {
     assert.equal(await keeper.close(), 0);
   });
 
-  test('first start: is refused on a full disk, and works once there is room', async (t) => {
-    const file = join(folderFor(t), 'leat.db');
-    for (const blocks of [0, 8, 64]) {
-      const { code, lines } = await refused(t, file, { fileBlocksMax: blocks });
-      assert.equal(code, 1);
-      assert.equal(lines.length, 1);
-      assert.match(lines[0] ?? '', /^LEAT_STORE: .*leat\.db cannot be .*disk I\/O error/);
-    }
-    const keeper = await opened(t, file);
-    assert.equal(await keeper.send('append'), 'appended 1');
-    assert.equal(await keeper.close(), 0);
-  });
+  test(
+    'first start: is refused on a full disk, and works once there is room',
+    { tags: ['long'] },
+    async (t) => {
+      const file = join(folderFor(t), 'leat.db');
+      for (const blocks of [0, 8, 64]) {
+        const { code, lines } = await refused(t, file, { fileBlocksMax: blocks });
+        assert.equal(code, 1);
+        assert.equal(lines.length, 1);
+        assert.match(lines[0] ?? '', /^LEAT_STORE: .*leat\.db cannot be .*disk I\/O error/);
+      }
+      const keeper = await opened(t, file);
+      assert.equal(await keeper.send('append'), 'appended 1');
+      assert.equal(await keeper.close(), 0);
+    },
+  );
 });
 
 describe('a second process', () => {
@@ -76,15 +80,19 @@ describe('a second process', () => {
     assert.equal(await first.close(), 0);
   });
 
-  test('second process: finds all data after kill -9 of the first', async (t) => {
-    const file = join(folderFor(t), 'leat.db');
-    const first = await opened(t, file);
-    assert.equal(await first.send('append'), 'appended 1');
-    await first.kill();
-    const second = await opened(t, file, 'open, 1 events');
-    assert.equal(await second.send('append'), 'appended 2');
-    assert.equal(await second.close(), 0);
-  });
+  test(
+    'second process: finds all data after kill -9 of the first',
+    { tags: ['long'] },
+    async (t) => {
+      const file = join(folderFor(t), 'leat.db');
+      const first = await opened(t, file);
+      assert.equal(await first.send('append'), 'appended 1');
+      await first.kill();
+      const second = await opened(t, file, 'open, 1 events');
+      assert.equal(await second.send('append'), 'appended 2');
+      assert.equal(await second.close(), 0);
+    },
+  );
 
   test('second process: a reader is refused by SQLite and disturbs nothing', async (t) => {
     const file = join(folderFor(t), 'leat.db');
@@ -124,7 +132,7 @@ describe('a store that cannot be written', () => {
     assert.equal(existsSync(file), false);
   });
 
-  test('unwritable store: immutable by its URI', async (t) => {
+  test('unwritable store: immutable by its URI', { tags: ['long'] }, async (t) => {
     const file = await storeFor(t);
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, {
       location: `${file}?immutable=1`,
@@ -138,20 +146,28 @@ describe('a store that cannot be written', () => {
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
   });
 
-  test('unwritable store: a folder in which this user may not create another folder', async (t) => {
-    const folder = folderFor(t);
-    chmodSync(folder, 0o500);
-    const file = join(folder, 'data', 'leat.db');
-    await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
-  });
+  test(
+    'unwritable store: a folder in which this user may not create another folder',
+    { tags: ['long'] },
+    async (t) => {
+      const folder = folderFor(t);
+      chmodSync(folder, 0o500);
+      const file = join(folder, 'data', 'leat.db');
+      await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
+    },
+  );
 
-  test('unwritable store: a file whose folder allows no WAL next to it', async (t) => {
-    const file = await storeFor(t);
-    chmodSync(join(file, '..'), 0o500);
-    await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
-  });
+  test(
+    'unwritable store: a file whose folder allows no WAL next to it',
+    { tags: ['long'] },
+    async (t) => {
+      const file = await storeFor(t);
+      chmodSync(join(file, '..'), 0o500);
+      await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
+    },
+  );
 
-  test('unwritable store: a file that this user may not read', async (t) => {
+  test('unwritable store: a file that this user may not read', { tags: ['long'] }, async (t) => {
     const file = await storeFor(t);
     chmodSync(file, 0o000);
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unopenable}`, { uid: otherUser });
@@ -163,7 +179,7 @@ describe('a store that cannot be written', () => {
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unlockable}`, { uid: otherUser });
   });
 
-  test('unwritable store: a disk that is full at a later start', async (t) => {
+  test('unwritable store: a disk that is full at a later start', { tags: ['long'] }, async (t) => {
     const file = await storeFor(t);
     const message = `LEAT_STORE: ${file} cannot be read or written (disk I/O error), check the disk, its space and its quotas`;
     await assertRefused(t, file, message, { fileBlocksMax: 0 });
