@@ -102,7 +102,10 @@ export function createTenantDirectory({
   };
 }
 
-/** Returns the host in lower case without a default port. */
+/** Returns the host in lower case without a default port and the dot of an absolute name. */
 function plainHost(host: string): string {
-  return host.toLowerCase().replace(/:(?:80|443)$/, '');
+  return host
+    .toLowerCase()
+    .replace(/:(?:80|443)$/, '')
+    .replace(/\.(?=$|:)/, '');
 }

@@ -27,13 +27,19 @@ describe('the tenant', () => {
     }
   });
 
-  test('several tenants are chosen by Host, ignoring case and a default port', async (t) => {
+  test('several tenants are chosen by Host, ignoring case, a dot at its end and a default port', async (t) => {
     const fixture = await openApiFixture({ unknownHost: 'refuse' });
     t.after(() => fixture.close());
     const other = await secondTenant(fixture.auth);
     fixture.auth.clock.move(10_000);
     await fixture.send('GET', '/event-streams');
-    for (const host of ['leat.example.com', 'LEAT.example.com', 'leat.example.com:443']) {
+    for (const host of [
+      'leat.example.com',
+      'LEAT.example.com',
+      'leat.example.com:443',
+      'leat.example.com.',
+      'LEAT.example.com.:80',
+    ]) {
       assert.equal(await list(fixture, host, fixture.token), 200, host);
     }
     assert.equal(
