@@ -34,6 +34,15 @@ export const postgresMutants: readonly Mutant[] = [
     ),
   },
   {
+    name: 'PostgreSQL: a heartbeat that fails after it has renewed the lease',
+    file: 'store/postgres/ownership.ts',
+    before: 'if (!(error instanceof StoreUnavailable)) report(error);',
+    after: 'if (error instanceof StoreUnavailable) throw error;',
+    killedBy: heldLocks(
+      'a heartbeat of one of two nodes renews the lease while the tables of streams are locked',
+    ),
+  },
+  {
     name: 'PostgreSQL: a list whose statements have time one after the other',
     file: 'store/postgres/bounds.ts',
     before: 'ends.run(ends.getStore() ?? clock',
