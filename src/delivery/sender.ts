@@ -232,23 +232,18 @@ class WebhookSender implements Sender {
   }
 
   #park(attempt: InFlightAttempt): void {
-    const { clock, settings, settler } = this.#deps;
-    const { runner, event, kind, hasRow, startedMs } = attempt;
-    const leaseMs = Math.max(
-      0,
-      startedMs + leaseMsOf(settings, runner.stream.delivery) - clock.elapsedMs(),
-    );
-    attempt.hasRow = true;
+    const { clock, settings } = this.#deps;
+    const { runner, startedMs } = attempt;
+    const leftMs = startedMs + leaseMsOf(settings, runner.stream.delivery) - clock.elapsedMs();
     settleInWindow(attempt);
-    settler.add(runner, {
-      result: 'parked',
-      event,
-      kind,
-      attempt: attempt.attempt,
-      hasRow,
-      ...keyOf(attempt),
-      leaseMs,
-    });
+    this.#addParked(attempt, { leaseMs: Math.max(0, leftMs) });
+    attempt.hasRow = true;
+  }
+
+  #addParked(attempt: InFlightAttempt, lease: { leaseMs: number; hasEnded?: true }): void {
+    const { runner, event, kind, attempt: number, hasRow } = attempt;
+    const row = { event, kind, attempt: number, hasRow, ...keyOf(attempt) };
+    this.#deps.settler.add(runner, { result: 'parked', ...row, ...lease });
   }
 
   /** Gives a row to an event that waits behind its key, and before it to the attempt that it waits for. */
@@ -294,8 +289,8 @@ class WebhookSender implements Sender {
    * stream or the schedule hears of it. The event waits as a row that is due when it may be tried again.
    */
   #withdraw(attempt: InFlightAttempt, shortage: Shortage): void {
-    const { clock, settler, shortages } = this.#deps;
-    const { runner, event, kind, hasRow, trialDueMs, publishedAt } = attempt;
+    const { clock, shortages } = this.#deps;
+    const { runner, event, trialDueMs, publishedAt } = attempt;
     const waitMs = shortages.noted(shortage);
     runner.pace.withdrawn(attempt.isSlow);
     if (runner.outage !== undefined) runner.outage.wasWithdrawn = true;
@@ -304,17 +299,9 @@ class WebhookSender implements Sender {
     else {
       if (attempt.fresh && !attempt.settled) settleInWindow(attempt);
       if (publishedAt !== undefined) notePublished(runner, event.id, publishedAt);
-      settler.add(runner, {
-        result: 'parked',
-        event,
-        kind,
-        attempt: attempt.attempt,
-        hasRow,
-        ...keyOf(attempt),
-        // A trial comes before the time of its delivery, which waits on.
-        leaseMs: Math.max(waitMs, (trialDueMs ?? 0) - clock.elapsedMs()),
-        hasEnded: true,
-      });
+      // A trial comes before the time of its delivery, which waits on.
+      const leaseMs = Math.max(waitMs, (trialDueMs ?? 0) - clock.elapsedMs());
+      this.#addParked(attempt, { leaseMs, hasEnded: true });
       if (attempt.fresh) this.#slowAttempts.settled(attempt);
     }
     this.#free(attempt);
