@@ -14,6 +14,9 @@ const content = JSON.stringify(`${signedIn}, ${signedOut}`);
 /** Returns whether the content of the page was there, and nothing on its way any more, within a second. */
 export const settle = `crawl.until(1000, () => crawl.pending === 0 && document.querySelector(${content}) !== null)`;
 
+/** Returns the open requests, and the text of the page. */
+export const describe = `window.crawl?.pending + ' ' + document.body.innerText.slice(0, 300)`;
+
 /** What asks for the name of something before it is deleted gets it. */
 export const fillTyped = `for (const label of document.querySelectorAll('dialog[open] label')) {
   const [code, input] = [label.querySelector('code'), label.querySelector('input')];

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import { pageAddresses } from '../../src/console/links.ts';
-import { collectAll, fillTyped, settle } from './console-crawl-script.ts';
+import { collectAll, describe, fillTyped, settle } from './console-crawl-script.ts';
 import { waitFor } from './wait.ts';
 
 /** What the press of an element changed. */
@@ -84,8 +84,15 @@ export function createWalker({ page, names = [], effectMs = 2_000 }: WalkerOptio
   const others = new Set<Page>();
   page.context().on('page', (other) => others.add(other));
 
-  const settled = (): Promise<unknown> =>
-    waitFor('the content of the page', () => page.evaluate(settle).catch(() => undefined));
+  const settled = async (): Promise<void> => {
+    try {
+      const isThere = () => page.evaluate<boolean>(settle).catch(() => false);
+      await waitFor('the content of the page', isThere, { stallMs: 30_000 });
+    } catch (cause) {
+      const present = await page.evaluate<string>(describe).catch(String);
+      throw new Error(`the content of ${page.url()} does not come: ${present}`, { cause });
+    }
+  };
   const collect = async (): Promise<Collected> =>
     JSON.parse(await page.evaluate<string>(`${collectAll}(${JSON.stringify(names)})`)) as Collected;
   /** Dialogs open, and lists are drawn, a moment after what they need has arrived. */

@@ -91,16 +91,22 @@ export async function crawl(options: CrawlOptions): Promise<Crawl> {
   for (;;) {
     const state = states.shift();
     if (state !== undefined) {
-      if (await walker.open(state)) note(state, await walker.collect());
+      const isOpen = await walker.open(state).catch((error: unknown) => {
+        dead.push(`${state.where}: ${String(error)}`);
+        return false;
+      });
+      if (isOpen) note(state, await walker.collect());
       continue;
     }
     const task = waiting.first.shift() ?? waiting.later.shift() ?? waiting.last.shift();
     if (task === undefined) break;
     const isIdle = (tried: Outcome | 'gone'): boolean =>
       tried !== 'gone' && isDead(task.element, tried.effects, options.exceptions);
-    let outcome = await walker.press(task);
+    const press = (): Promise<Outcome | 'gone'> =>
+      walker.press(task).catch((error: unknown) => ({ ...nothingDone, problem: String(error) }));
+    let outcome = await press();
     // A page that draws itself again meanwhile, or a machine that stands still, is no defect.
-    if (isIdle(outcome)) outcome = await walker.press(task);
+    if (isIdle(outcome)) outcome = await press();
     if (outcome === 'gone') {
       gone.push(task.element);
       continue;
@@ -122,6 +128,12 @@ export async function crawl(options: CrawlOptions): Promise<Crawl> {
 }
 
 const stepsMax = 3;
+
+const nothingDone: Outcome = {
+  effects: [],
+  after: { elements: [], hrefs: [] },
+  before: new Set(),
+};
 
 /** What was copied says so for a moment; that is no other element. */
 function opensMore({ effects }: Outcome): boolean {
