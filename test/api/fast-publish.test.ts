@@ -265,7 +265,8 @@ describe('publishing on the fast path', () => {
     }
     await waitFor('all responses', () => responsesIn(connection.received()) === 3);
     connection.socket.destroy();
-    const offsets = [...connection.received().matchAll(/"offset":"([^"]+)"/g)].map(([, at]) => at);
+    const found = connection.received().matchAll(/"offset":"([^"]+)"/g);
+    const offsets = Array.from(found, ([, at = '']) => Buffer.from(at, 'base64url').toString());
     assert.deepEqual(offsets, offsets.toSorted(byText));
   });
 

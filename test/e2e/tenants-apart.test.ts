@@ -269,19 +269,14 @@ describe('two tenants of one server', () => {
     for (const host of [
       'two.test',
       'TWO.test',
+      'two.test.',
       'two.test:443',
       'two.test:80',
       'a.test, two.test',
     ]) {
       assert.equal(await statusOf({ authorization: own, 'x-forwarded-host': host }), 401, host);
     }
-    for (const host of [
-      'two.test.',
-      'two.test:8080',
-      'two.test@x',
-      'two.test/',
-      'two.test, x.test',
-    ]) {
+    for (const host of ['two.test:8080', 'two.test@x', 'two.test/', 'two.test, x.test']) {
       assert.equal(await statusOf({ authorization, 'x-forwarded-host': host }), 401, host);
     }
   });
