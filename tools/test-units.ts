@@ -40,14 +40,18 @@ const shared: Readonly<Record<string, number>> = {
 /** Folders whose long tests change what the quick ones share: then each file has a process. */
 const apartInLong: ReadonlySet<string> = new Set(['test/browser']);
 
-/** Returns the units of the tests of a tier in the order of a seed. */
+/** Units that run for so long that the others end while they run; they begin first. */
+const longest = /\/(?:console-crawl-(?:operator|support)|auth0-deploy-cli)\.test\.ts$/;
+
+/** Returns the units of the tests of a tier in the order of a seed, but the longest first. */
 export function unitsInOrder(files: readonly string[], tier: Tier, seed: number): Unit[] {
   const rank = (name: string): string =>
     createHash('sha256').update(`${seed} ${name}`).digest('hex');
   const ordered = files
     .filter((file) => hasTestsOf(tier, file))
     .toSorted((one, other) => (rank(one) < rank(other) ? -1 : 1));
-  return unitsOf(ordered, tier);
+  const isLater = (unit: Unit): number => (longest.test(unit.name) ? 0 : 1);
+  return unitsOf(ordered, tier).toSorted((one, other) => isLater(one) - isLater(other));
 }
 
 function unitsOf(files: readonly string[], tier: Tier): Unit[] {

@@ -135,8 +135,8 @@ test(
     const inspector = await openNodeInspector(t, leat);
     const fill = 'for (const all = []; ; ) all.push(new Array(1e5).fill({}))';
     const published = fixture.publish(10_000);
-    // Again and again, each time in a thread that replaced one before.
-    for (const arrived of [100, 2000, 4000, 6000, 8000]) {
+    // In one thread after the other, so soon that it is one shortage.
+    for (const arrived of [100, 200, 300]) {
       await waitFor(`${arrived} events`, () => endpoint.arrivals.length >= arrived, {
         progress: () => endpoint.arrivals.length,
       });

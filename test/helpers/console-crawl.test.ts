@@ -55,7 +55,6 @@ test(
       start: 'http://localhost/console/',
       isWithin: (path) => path === '/console/',
       exceptions: [{ element: /listed: /, changes: 'text', reason: 'it says so in a text' }],
-      effectMs: 300,
     });
     const elements = pressed.map(({ element }) => element);
     assert.deepEqual(elements, [
