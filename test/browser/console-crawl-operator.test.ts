@@ -1,0 +1,3 @@
+import { testRole } from './console-crawl-roles.ts';
+
+testRole('operator', { first: 750, second: 375 });
