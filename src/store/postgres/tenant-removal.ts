@@ -21,8 +21,8 @@ export const removals: Removals = {
 const serverMs = (): Statement<{ ms: number } | undefined> =>
   sql.get<{ ms: number }>`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`;
 
-function* removeLogDays(tenant: number): Command<Removed> {
-  return { removed: yield* sql.run`delete from log_days where tenant = ${tenant}` };
+function removeLogDays(tenant: number): Command<Removed> {
+  return removals.timed(sql.run`delete from log_days where tenant = ${tenant}`);
 }
 
 // One day after the other: a statement over all partitions would open each of them. A day is searched
