@@ -37,8 +37,9 @@ test(
           const startedMs = performance.now();
           const step = await store.tenants.removeStep(tenant, query);
           const tookMs = performance.now() - startedMs;
-          if (step.removed > 0 && query.from !== undefined) {
-            assert.ok((step.tookMs ?? Infinity) <= tookMs - 2 * wayMs, JSON.stringify(query));
+          // The last one only ends it.
+          if (step.removed > 0 && !step.isDone && query.from !== undefined) {
+            assert.ok((step.tookMs ?? Infinity) <= tookMs - 2 * wayMs, JSON.stringify(step));
             steps += 1;
           }
           return step;
