@@ -18,7 +18,7 @@ async function historyText(plan: Plan): Promise<string> {
 }
 
 describe('the engine under simulation', () => {
-  const count = rounds({ few: 20, all: 2000 });
+  const count = rounds({ few: 20, all: 1000 });
   test(
     `${count} histories keep every guarantee`,
     { tags: rounds({ few: [], all: ['long'] }) },
