@@ -41,7 +41,7 @@ const shared: Readonly<Record<string, number>> = {
 const apartInLong: ReadonlySet<string> = new Set(['test/browser']);
 
 /** Units that run for so long that the others end while they run; they begin first. */
-const longest = /\/(?:console-crawl-(?:operator|support)|auth0-deploy-cli)\.test\.ts$/;
+const longest = /\/(?:console-crawl-[a-z-]+|auth0-deploy-cli)\.test\.ts$/;
 
 /** Returns the units of the tests of a tier in the order of a seed, but the longest first. */
 export function unitsInOrder(files: readonly string[], tier: Tier, seed: number): Unit[] {

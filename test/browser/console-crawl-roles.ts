@@ -107,19 +107,29 @@ interface Least {
   readonly second: number;
 }
 
+/** Some of the pages, for a role that finds so many elements that one crawl takes too long. */
+interface Part {
+  readonly name: string;
+  /** Whether it has the page of this path. */
+  readonly isWithin: (path: string) => boolean;
+}
+
 /** Declares that somebody who has signed in as the role, in each way, can use every element. */
-export function testRole(role: ConsoleRole, least: Least): void {
+export function testRole(role: ConsoleRole, least: Least, part?: Part): void {
+  const pages = part === undefined ? '' : ` on ${part.name}`;
+  const within = part === undefined ? {} : { isWithin: part.isWithin };
   const known = new Set<string>();
   for (const [way, signIn] of Object.entries(ways)) {
     test(
-      `${role}, signed in with ${way}: every element does something`,
+      `${role}, signed in with ${way}: every element${pages} does something`,
       { tags: ['long'] },
       async (t) => {
         const page = await openPage(t);
         await signIn(page, role);
         await page.locator('main#page h1').waitFor();
         const expected = known.size === 0 ? least.first : least.second;
-        const found = await crawl({ page, start: start(), exceptions, names: names(), known });
+        const options = { page, start: start(), exceptions, names: names(), known, ...within };
+        const found = await crawl(options);
         const count = found.pressed.length;
         const gone = found.gone.length;
         console.log(`${role}, ${way}: ${count} elements, ${gone} were gone when it was their turn`);
