@@ -17,10 +17,13 @@ export type Nouns = Omit<
   | 'close'
 >;
 
+/** What a command runs on: the connections of a purpose, or those for reads of what callers may do. */
+type Connections = Purpose | 'access';
+
 /** A page of rows runs nowhere but on the connections of lists, whose bounds end it. */
 type PurposeOf<Method> = Method extends (...parameters: never[]) => Promise<infer Result>
   ? [Extract<Result, { readonly items: readonly unknown[] }>] extends [never]
-    ? Purpose | 'access'
+    ? Connections
     : 'lists'
   : 'commands';
 
@@ -255,21 +258,19 @@ export const purposes: Purposes = {
 };
 
 /** The same commands with the connections of each purpose. */
-type PartsByPurpose = Readonly<Record<Purpose | 'access', Nouns>>;
+type PartsByPurpose = Readonly<Record<Connections, Nouns>>;
 
 /** Returns each command with the connections of its purpose. */
 export function byPurpose(parts: PartsByPurpose, pools: Pick<Pools, 'lists' | 'access'>): Nouns {
   const nouns = Object.entries(purposes).map(([noun, methods]) => [
     noun,
     Object.fromEntries(
-      Object.entries(methods as Readonly<Record<string, Purpose | 'access'>>).map(
-        ([name, purpose]) => {
-          const command = (parts[purpose][noun as keyof Nouns] as unknown as Methods)[name];
-          if (command === undefined) throw new Error(`The store has no command ${noun}.${name}.`);
-          const isBounded = purpose === lists || purpose === 'access';
-          return [name, isBounded ? within(pools[purpose], command) : command];
-        },
-      ),
+      Object.entries(methods as Readonly<Record<string, Connections>>).map(([name, purpose]) => {
+        const command = (parts[purpose][noun as keyof Nouns] as unknown as Methods)[name];
+        if (command === undefined) throw new Error(`The store has no command ${noun}.${name}.`);
+        const isBounded = purpose === lists || purpose === 'access';
+        return [name, isBounded ? within(pools[purpose], command) : command];
+      }),
     ),
   ]);
   return Object.fromEntries(nouns) as Nouns;
