@@ -62,8 +62,6 @@ export class KeyOrder<Attempt extends Pick<WindowEntry, 'settled'>> {
   readonly #readyKeys = new Deque<string>();
   #tokens: readonly string[] | undefined;
   #blocks = false;
-  /** Outcomes that are in the store, but not the settled events with them. */
-  #unnoted: Outcome[] = [];
   /** Events in memory that wait behind their keys, or for a slot after that. */
   #heldBack = 0;
   #blocked = 0;
@@ -201,15 +199,9 @@ export class KeyOrder<Attempt extends Pick<WindowEntry, 'settled'>> {
     this.#blocked += 1;
   }
 
-  /**
-   * Takes over the outcomes of a settlement that is in the store. Those of a part of a batch count
-   * with the last one, which has the settled events: a new owner would send them again before.
-   */
-  settled({ outcomes, settledAbove }: Pick<Settlement, 'outcomes' | 'settledAbove'>): void {
-    this.#unnoted.push(...outcomes.filter(({ orderKey }) => orderKey !== undefined));
-    if (settledAbove === undefined) return;
-    for (const outcome of this.#unnoted) this.#settle(outcome);
-    this.#unnoted = [];
+  /** Takes over the outcomes of a settlement that is in the store. */
+  settled({ outcomes }: Pick<Settlement, 'outcomes'>): void {
+    for (const outcome of outcomes) if (outcome.orderKey !== undefined) this.#settle(outcome);
   }
 
   #settle(outcome: Outcome): void {

@@ -143,7 +143,7 @@ class BatchSettler implements Settler {
     if (present.length === 0) return;
     this.#batch += 1;
     const number = this.#batch;
-    const parts = partsOf(present);
+    const parts = [...Map.groupBy(present, ({ runner }) => runner)];
     let settlements: Settlement[] = [];
     try {
       const settled = await storeRetry.runRefusable(() => {
@@ -169,9 +169,7 @@ class BatchSettler implements Settler {
   async #recordHalves(batch: readonly Unsettled[], error: StoreContentRefused): Promise<void> {
     const [culprit, ...others] = batch;
     if (culprit !== undefined && others.length === 0) return this.#recordPlain(culprit, error);
-    const middle = Math.ceil(batch.length / 2);
-    await this.#record(batch.slice(0, middle));
-    await this.#record(batch.slice(middle));
+    for (const half of halvesOf(batch)) await this.#record(half);
   }
 
   async #recordPlain(culprit: Unsettled, error: StoreContentRefused): Promise<void> {
@@ -202,15 +200,22 @@ function closeBatch(batch: Unsettled[]): Unsettled[] {
   return batch;
 }
 
-/** Returns the parts of a batch by runner, each with its cursor on its last outcome. */
-function partsOf(batch: readonly Unsettled[]): [Runner, Unsettled[]][] {
-  const parts = [...Map.groupBy(batch, ({ runner }) => runner)];
-  for (const [runner, part] of parts) {
-    const last = part.at(-1);
+/** Returns the halves of a batch, both with what the outcomes of their runners lead to. */
+function halvesOf(batch: readonly Unsettled[]): readonly Unsettled[][] {
+  const middle = Math.ceil(batch.length / 2);
+  const [first, second] = [batch.slice(0, middle), batch.slice(middle)];
+  const others = Map.groupBy(second, ({ runner }) => runner);
+  for (const [runner, part] of Map.groupBy(first, (unsettled) => unsettled.runner)) {
+    const [last, later = []] = [part.at(-1), others.get(runner)];
+    if (last === undefined || later.length === 0) continue;
     // Without the last outcome of the runner the cursor stays where it is in the store.
-    if (last !== undefined) last.cursor ??= runner.window.durable;
+    last.cursor = runner.window.durable;
+    const settledLater = new Set(
+      later.filter(({ outcome }) => !outcome.hasRow).map(({ outcome }) => outcome.event.offset),
+    );
+    last.settledAbove = later.at(-1)?.settledAbove?.filter((offset) => !settledLater.has(offset));
   }
-  return parts;
+  return [first, second];
 }
 
 /**

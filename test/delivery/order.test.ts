@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import { StoreContentRefused } from '../../src/core/errors.ts';
 import { ok } from '../helpers/transport.ts';
 import { dismissFailures } from '../store/contract/failure-work.ts';
 import { newEvent } from '../store/contract/fixture.ts';
@@ -82,6 +83,37 @@ describe('a stream that sends in order', () => {
     await fixture.crash();
     await fixture.clock.advance(0);
     assert.deepEqual(fixture.sentNames(), ['b1', 'a1', 'a2', 'a3', 'b1', 'a3']);
+  });
+
+  test('a crash amid the parts of a refused batch: what is recorded is not repeated, all else is', async (t) => {
+    let recorded = 0;
+    let refused: string | undefined;
+    const fixture = await orderFixture(t, {
+      through: (store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          settle: async (...args) => {
+            const outcomes = args[2].flatMap((settlement) => settlement.outcomes);
+            if (outcomes.some(({ event }) => event.id === refused))
+              throw new StoreContentRefused('a text');
+            if (recorded > 0) return fixture.unavailable();
+            recorded = outcomes.length;
+            return store.deliveries.settle(...args);
+          },
+        },
+      }),
+    });
+    // The first one holds the cursor back.
+    await fixture.publishFor('zabcd');
+    const [, ...others] = fixture.transport.open;
+    refused = others.at(-1)?.eventId;
+    for (const post of others) post.end(ok);
+    await fixture.clock.advance(20);
+    assert.equal(recorded, 2);
+    await fixture.crash();
+    await fixture.clock.advance(0);
+    assert.deepEqual(fixture.sentNames().slice(5), ['z1', 'c1', 'd1']);
   });
 
   test('after a crash blocked rows are sent before the log, in order', async (t) => {

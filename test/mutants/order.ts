@@ -99,6 +99,26 @@ export const orderMutants: readonly Mutant[] = [
     ),
   },
   {
+    name: 'half a batch without the settled events that it leads to',
+    file: 'delivery/settler.ts',
+    before: '!settledLater.has(offset)',
+    after: 'false',
+    killedBy: by(
+      'delivery/order',
+      'a crash amid the parts of a refused batch: what is recorded is not repeated, all else is',
+    ),
+  },
+  {
+    name: 'half a batch with the settled events of the whole',
+    file: 'delivery/settler.ts',
+    before: '!settledLater.has(offset)',
+    after: 'true',
+    killedBy: by(
+      'delivery/order',
+      'a crash amid the parts of a refused batch: what is recorded is not repeated, all else is',
+    ),
+  },
+  {
     name: 'settled events of a former run that are not stored',
     file: 'store/sqlite/settle.ts',
     before: 'const settledAbove = settledAboveAfter(settlement, after);',

@@ -23,7 +23,7 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'half a batch with the cursor of the whole',
     file: 'delivery/settler.ts',
-    before: 'last.cursor ??= runner.window.durable;',
+    before: 'last.cursor = runner.window.durable;',
     after: 'last.cursor = runner.cursor();',
   },
   {
