@@ -22,7 +22,7 @@ import { type Tier, unitsInOrder } from './test-units.ts';
 const cache = new URL('../node_modules/.cache/', import.meta.url);
 const packageNames = ['typebox', 'typebox/compile', 'jose'];
 const tables = fileURLToPath(new URL('tables.db', cache));
-const preloads = ['open-handles.ts', 'bundled-packages.ts'].map(
+const preloads = ['test-owners.ts', 'open-handles.ts', 'bundled-packages.ts'].map(
   (file) => `--import=${new URL(file, import.meta.url).href}`,
 );
 const build = fileURLToPath(new URL('build-console.ts', import.meta.url));
