@@ -41,7 +41,12 @@ const shared: Readonly<Record<string, number>> = {
 const apartInLong: ReadonlySet<string> = new Set(['test/browser']);
 
 /** Units that run for so long that the others end while they run; they begin first. */
-const longest = /\/(?:console-crawl-[a-z-]+|auth0-deploy-cli)\.test\.ts$/;
+const longest = [
+  /\/(?:console-crawl-[a-z-]+|auth0-deploy-cli)\.test\.ts$/,
+  /^test\/(?:cluster\/death|e2e\/proxies|program\/tls|simulation\/simulation)\.test\.ts$/,
+  /^test\/store\/postgres(?:-deliveries)?\.test\.ts$/,
+  /^test\/(?:api|auth|browser|cli|store\/postgres) \d+$/,
+];
 
 /** Returns the units of the tests of a tier in the order of a seed, but the longest first. */
 export function unitsInOrder(files: readonly string[], tier: Tier, seed: number): Unit[] {
@@ -50,7 +55,7 @@ export function unitsInOrder(files: readonly string[], tier: Tier, seed: number)
   const ordered = files
     .filter((file) => hasTestsOf(tier, file))
     .toSorted((one, other) => (rank(one) < rank(other) ? -1 : 1));
-  const isLater = (unit: Unit): number => (longest.test(unit.name) ? 0 : 1);
+  const isLater = (unit: Unit): number => (longest.some((name) => name.test(unit.name)) ? 0 : 1);
   return unitsOf(ordered, tier).toSorted((one, other) => isLater(one) - isLater(other));
 }
 
