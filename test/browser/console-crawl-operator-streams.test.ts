@@ -2,6 +2,6 @@ import { testRole } from './console-crawl-roles.ts';
 
 testRole(
   'operator',
-  { first: 405, second: 155 },
+  { first: 408, second: 158 },
   { name: 'pages of streams', isWithin: (path) => path.startsWith('/console/streams') },
 );

@@ -2,6 +2,6 @@ import { testRole } from './console-crawl-roles.ts';
 
 testRole(
   'operator',
-  { first: 330, second: 190 },
+  { first: 392, second: 240 },
   { name: 'other pages', isWithin: (path) => !path.startsWith('/console/streams') },
 );

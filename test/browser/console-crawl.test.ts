@@ -16,4 +16,4 @@ test('every element of the page for signing in does something', { tags: ['long']
   );
 });
 
-testRole('viewer', { first: 160, second: 155 });
+testRole('viewer', { first: 162, second: 153 });

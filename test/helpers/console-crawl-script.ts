@@ -14,8 +14,14 @@ const content = JSON.stringify(`${signedIn}, ${signedOut}`);
 /** Returns whether the content of the page was there, and nothing on its way any more, within a second. */
 export const settle = `crawl.until(1000, () => crawl.pending === 0 && document.querySelector(${content}) !== null)`;
 
-/** Returns the open requests, and the text of the page. */
-export const describe = `window.crawl?.pending + ' ' + document.body.innerText.slice(0, 300)`;
+/** Returns whether the console went there without another document: its router shows the page anew. */
+export const goTo = (url: string): string => `crawl.goTo(${JSON.stringify(url)})`;
+
+/** Returns the open requests, what is still loaded, and the text of the page. */
+export const describe = `window.crawl?.pending + ' requests; loading: ' +
+  Array.from(document.querySelectorAll('.skeleton'), (each) =>
+    each.closest('dialog, section')?.innerText.slice(0, 100)).join(' | ') +
+  '; ' + document.body.innerText.slice(0, 300)`;
 
 /** What asks for the name of something before it is deleted gets it. */
 export const fillTyped = `for (const label of document.querySelectorAll('dialog[open] label')) {
@@ -78,7 +84,30 @@ const observe = `window.crawl = (() => {
     };
     check();
   });
-  crawl.effect = (ms) => crawl.until(ms, () => crawl.effects().length > 0);
+  // A page without anything takes the place of the present one, so that nothing of it is left: what is open
+  // within the frame, and messages, go with the document only.
+  crawl.goTo = async (url) => {
+    const { origin, searchParams } = new URL(url);
+    // What is not saved is found again as long as the document is there.
+    if (origin !== location.origin || searchParams.has('edit')) return false;
+    if (document.querySelector('.shell') === null) return false;
+    const move = (address) => {
+      history.pushState(null, '', address);
+      dispatchEvent(new PopStateEvent('popstate'));
+    };
+    move('/console/nothing');
+    const isEmpty = () => document.title.startsWith('Nothing here');
+    if (!(await crawl.until(1000, isEmpty)) || opened().length > 0) return false;
+    if (document.querySelector('.toasts')?.children.length !== 0) return false;
+    move(url);
+    await crawl.until(1000, () => !isEmpty());
+    // What a page asks for it asks for once it is drawn.
+    for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+    await new Promise((resolve) => setTimeout(resolve));
+    return true;
+  };
+  crawl.effect = (ms, other) =>
+    crawl.until(ms, () => crawl.effects().length > 0 || (other !== '' && crawl.allEffects().includes(other)));
   crawl.allEffects = () => {
     const found = crawl.effects();
     if (crawl.writes > was.writes) found.push('clipboard');
@@ -99,7 +128,7 @@ export const collectAll = `((names) => {
     for (const each of names) name = name.replaceAll(each, '…');
     return name
       .replace(/\\b[a-z]{3,4}_[\\w-]+…?[\\w-]*|(?=[\\w|-]*\\d)[\\w|-]{16,}/g, '…')
-      .replace(/\\d[\\d\\s.,:]*/g, '0 ').trim().slice(0, 80);
+      .replace(/\\d[\\d\\s.,:]*/g, '0 ').replace(/0 (s|min|h|d) ago|just now/g, 'ago').trim().slice(0, 80);
   };
   const kindOf = (href) => {
     const url = new URL(href, location.href);

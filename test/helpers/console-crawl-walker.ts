@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import { pageAddresses } from '../../src/console/links.ts';
-import { collectAll, describe, fillTyped, settle } from './console-crawl-script.ts';
+import { collectAll, describe, fillTyped, goTo, settle } from './console-crawl-script.ts';
 import { waitFor } from './wait.ts';
 
 /** What the press of an element changed. */
@@ -27,6 +27,8 @@ export interface Task {
   readonly state: State;
   readonly element: string;
   readonly name: string;
+  /** What it changes if it has none of the effects that count. */
+  readonly changes?: Effect;
 }
 
 /** `later`: it may change something; `last`: it ends the session. */
@@ -117,7 +119,7 @@ export function createWalker({ page, names = [], effectMs = 2_000 }: WalkerOptio
     }
   };
   const open = async ({ url, steps }: State): Promise<boolean> => {
-    await page.goto(url);
+    if (!(await page.evaluate<boolean>(goTo(url)).catch(() => false))) await page.goto(url);
     await settled();
     for (const step of steps) {
       const { found } = await collectWith(step);
@@ -143,7 +145,10 @@ export function createWalker({ page, names = [], effectMs = 2_000 }: WalkerOptio
       const hasActed = (): boolean =>
         dialogs > was.dialogs || documents > was.documents || others.size > 0;
       // Another document ends the script.
-      if (!hasActed()) await page.evaluate(`crawl.effect(${effectMs})`).catch(() => undefined);
+      if (!hasActed()) {
+        const effect = `crawl.effect(${effectMs}, ${JSON.stringify(task.changes ?? '')})`;
+        await page.evaluate(effect).catch(() => undefined);
+      }
       const outside: Effect[] = [
         ...(documents > was.documents || others.size > 0 ? (['address'] as const) : []),
         ...(dialogs > was.dialogs ? (['dialog'] as const) : []),

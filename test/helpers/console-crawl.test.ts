@@ -54,6 +54,7 @@ test(
       page,
       start: 'http://localhost/console/',
       isWithin: (path) => path === '/console/',
+      effectMs: 500,
       exceptions: [{ element: /listed: /, changes: 'text', reason: 'it says so in a text' }],
     });
     const elements = pressed.map(({ element }) => element);

@@ -84,7 +84,11 @@ export async function crawl(options: CrawlOptions): Promise<Crawl> {
       if (found.has(element) || state.before?.has(each.name) === true) continue;
       found.add(element);
       if (known.has(element)) pressed.push({ element, effects: [] });
-      else waiting[each.turn].push({ state, element, name: each.name });
+      else {
+        const changes = exceptionOf(element, options.exceptions)?.changes;
+        const other = changes === undefined || changes === 'nothing' ? {} : { changes };
+        waiting[each.turn].push({ state, element, name: each.name, ...other });
+      }
     }
   };
 
@@ -142,13 +146,17 @@ function opensMore({ effects }: Outcome): boolean {
 
 const acts: readonly Effect[] = ['address', 'request', 'dialog', 'focus'];
 
+function exceptionOf(element: string, exceptions: readonly Exception[]): Exception | undefined {
+  return exceptions.find((each) => each.element.test(element));
+}
+
 function isDead(
   element: string,
   effects: readonly Effect[],
   exceptions: readonly Exception[],
 ): boolean {
   if (effects.some((effect) => acts.includes(effect))) return false;
-  const exception = exceptions.find((each) => each.element.test(element));
+  const exception = exceptionOf(element, exceptions);
   if (exception === undefined) return true;
   return exception.changes !== 'nothing' && !effects.includes(exception.changes);
 }
