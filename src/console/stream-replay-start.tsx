@@ -26,6 +26,7 @@ export function StartReplay({
   const [types, setTypes] = useState('');
   const range = { from: isoOf(from), to: isoOf(to), types: listOf(types) };
   const wanted = stream.subscriptions.map(({ event_type: type }) => type);
+  const sent = range.types.length === 0 ? wanted : range.types;
   const isReversed = range.from !== undefined && range.to !== undefined && range.to <= range.from;
   return (
     <ActionDialog<ReplayShown>
@@ -57,13 +58,12 @@ export function StartReplay({
         />
         <span class="hint">Separated by commas.</span>
       </label>
+      {sent.length === 0 && (
+        <p class="warn">The stream has no event types: name those that are to be sent.</p>
+      )}
       <Allowed scope="read:events">
-        {range.from !== undefined && !isReversed && (
-          <WillSend
-            range={range}
-            types={range.types.length === 0 ? wanted : range.types}
-            hasFilter={stream.delivery?.filter !== undefined}
-          />
+        {range.from !== undefined && !isReversed && sent.length > 0 && (
+          <WillSend range={range} types={sent} hasFilter={stream.delivery?.filter !== undefined} />
         )}
       </Allowed>
     </ActionDialog>
@@ -136,7 +136,7 @@ function WillSend({ range, types, hasFilter }: WillSendProps) {
     event_types: types.join(','),
     take: readMax,
   });
-  const read = useRead<EventLogShown>(types.length === 0 ? undefined : path);
+  const read = useRead<EventLogShown>(path);
   return (
     <Loaded read={read} lines={1}>
       {({ events, next }) => (

@@ -237,6 +237,23 @@ describe('the page of a stream', () => {
     await page.getByText('The replay is running.').waitFor();
   });
 
+  test('a replay of a stream without event types asks for them', { tags: ['long'] }, async (t) => {
+    const { page, goto } = await open();
+    const { subscriptions } = await read('warehouse-orders');
+    const path = `/api/v2/event-streams/${stream('warehouse-orders')}`;
+    const subscribe = (wanted: StreamShown['subscriptions']): Promise<unknown> =>
+      expectBody(200, installation.leat.send('PATCH', path, { subscriptions: wanted }));
+    await subscribe([]);
+    t.after(() => subscribe(subscriptions));
+    await goto(`/streams/${stream('warehouse-orders')}?tab=replays`);
+    await page.getByRole('button', { name: 'Start a replay' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('The stream has no event types').waitFor();
+    assert.equal(await dialog.locator('.skeleton').count(), 0);
+    await dialog.getByLabel(/^Event types/).fill('order.created');
+    await dialog.getByText(/of these types in this range/).waitFor();
+  });
+
   test('a replay is cancelled', { tags: ['long'] }, async () => {
     const { page, goto, data } = await open();
     await goto(`/streams/${stream('analytics-replica')}?tab=replays`);
