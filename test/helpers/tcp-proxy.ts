@@ -19,9 +19,9 @@ export interface TcpProxy {
   restore(): void;
   /**
    * Forwards these bytes the next time that a client sends them, and destroys the connection before
-   * the response arrives.
+   * the response arrives. With one of `except` beside them they are forwarded as all others.
    */
-  loseAnswerTo(bytes: string): Promise<void>;
+  loseAnswerTo(bytes: string, except?: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -30,7 +30,9 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   let mode: 'forward' | 'blackhole' | 'refuse' = 'forward';
   let accepted = 0;
   let delayMs = 0;
-  let trap: { readonly bytes: string; readonly triggered: () => void } | undefined;
+  let trap:
+    | { readonly bytes: string; readonly except: readonly string[]; readonly triggered: () => void }
+    | undefined;
 
   const forward = (client: Socket): void => {
     const target = connect({ port: targetPort, host: '127.0.0.1', noDelay: true });
@@ -50,7 +52,10 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     target.on('data', (data) => void (mode === 'forward' && write(client, data)));
     client.on('data', (data) => {
       if (mode !== 'forward') return;
-      const isTrapped = trap !== undefined && data.includes(trap.bytes);
+      const isTrapped =
+        trap !== undefined &&
+        data.includes(trap.bytes) &&
+        !trap.except.some((bytes) => data.includes(bytes));
       write(target, data);
       if (!isTrapped) return;
       // The response of the server is discarded, and must not keep the test from ending.
@@ -100,9 +105,9 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       if (mode === 'blackhole') for (const pair of pairs) for (const end of pair) deaden(end);
       mode = 'forward';
     },
-    loseAnswerTo: (bytes) =>
+    loseAnswerTo: (bytes, except = []) =>
       new Promise((resolve) => {
-        trap = { bytes, triggered: resolve };
+        trap = { bytes, except, triggered: resolve };
       }),
     close: async () => {
       cut();
