@@ -6,7 +6,13 @@ import type { Hint } from '../../src/store/port/hints.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { respondedWith, headerOf, ok, timedOut } from '../helpers/transport.ts';
 import { addTenant, newEvent } from '../store/contract/fixture.ts';
-import { createDeliveryFixture, secret, settings, type DeliveryFixture } from './fixture.ts';
+import {
+  createDeliveryFixture,
+  secret,
+  settings,
+  type DeliveryFixture,
+  withDeliveries,
+} from './fixture.ts';
 
 const busy = respondedWith(503, 'busy');
 
@@ -511,13 +517,10 @@ describe('the bounds of a stream', () => {
     let refuse = false;
     const fixture = await createDeliveryFixture(t, {
       settings: { settleMax: 2, concurrency: 1000 },
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: (...args) => (refuse ? fixture.unavailable() : store.deliveries.settle(...args)),
-        },
-      }),
+        }),
     });
     await fixture.addStream();
     await fixture.start();
@@ -536,13 +539,10 @@ describe('the bounds of a stream', () => {
   test('no attempt begins while as many results wait for the store as slots and a batch', async (t) => {
     let away = false;
     const fixture = await createDeliveryFixture(t, {
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
-        },
-      }),
+        }),
     });
     for (let count = 0; count < 20; count += 1) await fixture.addStream();
     await fixture.start();
@@ -868,17 +868,14 @@ describe('a stream that is disabled', () => {
     const claimed = Promise.withResolvers<undefined>();
     const fixture = await createDeliveryFixture(t, {
       respond: () => busy,
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           claimDue: async (...args) => {
             const rows = await store.deliveries.claimDue(...args);
             await claimed.promise;
             return rows;
           },
-        },
-      }),
+        }),
     });
     const stream = await fixture.addStream();
     await fixture.start();
@@ -1012,13 +1009,10 @@ describe('stopping', () => {
   test('stopping ends within a bounded time while the store is unavailable', async (t) => {
     let away = false;
     const fixture = await createDeliveryFixture(t, {
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
-        },
-      }),
+        }),
     });
     await fixture.addStream();
     await fixture.start();
@@ -1035,16 +1029,13 @@ describe('stopping', () => {
     let commands = 0;
     const fixture = await createDeliveryFixture(t, {
       respond: () => undefined,
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: (...args) => {
             if (killed) commands += 1;
             return store.deliveries.settle(...args);
           },
-        },
-      }),
+        }),
     });
     await fixture.addStream();
     await fixture.start();
@@ -1260,13 +1251,10 @@ describe('a store that fails', () => {
     let away = false;
     const fixture = await createDeliveryFixture(t, {
       respond: () => undefined,
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
-        },
-      }),
+        }),
     });
     const stream = await fixture.addStream();
     await fixture.start();

@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { HealthLimits } from '../../src/core/types.ts';
 import { ok, respondedWith } from '../helpers/transport.ts';
-import { createDeliveryFixture, settings, type DeliveryFixture } from './fixture.ts';
+import {
+  createDeliveryFixture,
+  settings,
+  type DeliveryFixture,
+  withDeliveries,
+} from './fixture.ts';
 
 interface Away {
   readonly fixture: DeliveryFixture;
@@ -24,13 +29,10 @@ async function createAway(
       attempts += 1;
       return isRefused(attempts - 1) ? respondedWith(400) : ok;
     },
-    through: (store) => ({
-      ...store,
-      deliveries: {
-        ...store.deliveries,
+    through: (store) =>
+      withDeliveries(store, {
         settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
-      },
-    }),
+      }),
   });
   await fixture.start();
   return {
@@ -119,17 +121,14 @@ describe('a limit of failures that results reach before they are recorded', () =
     const fixture = await createDeliveryFixture(t, {
       settings: { disable: { consecutive: 500, total: 6 } },
       respond: () => respondedWith(400),
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: (...args) => {
             if (recordable === 0) return fixture.unavailable();
             recordable -= 1;
             return store.deliveries.settle(...args);
           },
-        },
-      }),
+        }),
     });
     await fixture.start();
     const stream = await fixture.addStream();

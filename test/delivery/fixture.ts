@@ -101,6 +101,11 @@ interface Running {
   ended: Promise<void> | undefined;
 }
 
+/** Returns the store with other commands about deliveries. */
+export function withDeliveries(store: Store, deliveries: Partial<Store['deliveries']>): Store {
+  return { ...store, deliveries: { ...store.deliveries, ...deliveries } };
+}
+
 export interface FixtureOptions {
   readonly settings?: Partial<DeliverySettings>;
   /** Wraps the store of the dispatcher. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Store } from '../../src/store/port/store.ts';
+import { withDeliveries } from './fixture.ts';
 import { orderFixture } from './order-fixture.ts';
 
 describe('a stream that sends in order, when something fails', () => {
@@ -113,7 +113,3 @@ describe('a stream that sends in order, when something fails', () => {
     assert.deepEqual(fixture.openNames(), ['a1']);
   });
 });
-
-function withDeliveries(store: Store, deliveries: Partial<Store['deliveries']>): Store {
-  return { ...store, deliveries: { ...store.deliveries, ...deliveries } };
-}

@@ -4,6 +4,7 @@ import { StoreContentRefused } from '../../src/core/errors.ts';
 import { ok } from '../helpers/transport.ts';
 import { dismissFailures } from '../store/contract/failure-work.ts';
 import { newEvent } from '../store/contract/fixture.ts';
+import { withDeliveries } from './fixture.ts';
 import { orderBy, type OrderFixture, orderFixture } from './order-fixture.ts';
 
 describe('a stream that sends in order', () => {
@@ -89,10 +90,8 @@ describe('a stream that sends in order', () => {
     let recorded = 0;
     let refused: string | undefined;
     const fixture = await orderFixture(t, {
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: async (...args) => {
             const outcomes = args[2].flatMap((settlement) => settlement.outcomes);
             if (outcomes.some(({ event }) => event.id === refused))
@@ -101,8 +100,7 @@ describe('a stream that sends in order', () => {
             recorded = outcomes.length;
             return store.deliveries.settle(...args);
           },
-        },
-      }),
+        }),
     });
     // The first one holds the cursor back.
     await fixture.publishFor('zabcd');
@@ -150,17 +148,14 @@ describe('a stream that sends in order', () => {
     const opening = Promise.withResolvers<void>();
     let settlements = 0;
     const fixture = await orderFixture(t, {
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: async (...args) => {
             settlements += 1;
             if (settlements === 1) await opening.promise;
             return store.deliveries.settle(...args);
           },
-        },
-      }),
+        }),
     });
     await fixture.publishFor('aa');
     await fixture.clock.advance(500);
@@ -183,16 +178,13 @@ describe('a stream that sends in order', () => {
     let isSlow = false;
     const fixture = await orderFixture(t, {
       settings: { retryDelaysMs: [1000] },
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: async (...args) => {
             if (isSlow) await opening.promise;
             return store.deliveries.settle(...args);
           },
-        },
-      }),
+        }),
     });
     await fixture.publishFor('aa');
     // The second event gets a row, from which it is sent.
@@ -218,18 +210,15 @@ describe('a stream that sends in order', () => {
   test('a claim whose result was lost does not let later events overtake its row', async (t) => {
     let isLost = false;
     const fixture = await orderFixture(t, {
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           claimDue: async (requests) => {
             const claimed = await store.deliveries.claimDue(requests);
             if (isLost || !claimed.some(({ rows }) => rows.length > 0)) return claimed;
             isLost = true;
             return fixture.unavailable();
           },
-        },
-      }),
+        }),
     });
     await fixture.publishFor('aa');
     await fixture.clock.advance(1100);

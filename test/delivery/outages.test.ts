@@ -6,7 +6,12 @@ import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { respondedWith } from '../helpers/transport.ts';
 import { newEvent, newId } from '../store/contract/fixture.ts';
-import { createDeliveryFixture, type DeliveryFixture, settings } from './fixture.ts';
+import {
+  createDeliveryFixture,
+  type DeliveryFixture,
+  settings,
+  withDeliveries,
+} from './fixture.ts';
 
 /** Days pass in these tests: fewer heartbeats and polls make them short. */
 const calm = { heartbeatMs: 600_000, leaseStopMs: 1_800_000, leaseMs: 3_600_000, pollMs: 600_000 };
@@ -206,14 +211,11 @@ describe('a receiver that is down', () => {
   test('an owner that ends after the success, before the others are due, leaves it to the next', async (t) => {
     let isAway = true;
     const outage = await outageOf(t, {
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           releaseWaiting: (request) =>
             isAway ? new Promise(() => undefined) : store.deliveries.releaseWaiting(request),
-        },
-      }),
+        }),
     });
     const ids = await outage.publishMany(12);
     await outage.clock.advance(1000);

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import { respondedWith } from '../helpers/transport.ts';
 import { newEvent, newId } from '../store/contract/fixture.ts';
-import { createDeliveryFixture, type DeliveryFixture } from './fixture.ts';
+import { createDeliveryFixture, type DeliveryFixture, withDeliveries } from './fixture.ts';
 
 const hourMs = 3_600_000;
 /** Days pass in these tests: fewer heartbeats and polls make them short. */
@@ -100,18 +100,15 @@ describe('a paused stream', () => {
     let pauseNow = async (): Promise<unknown> => undefined;
     const fixture = await createDeliveryFixture(t, {
       respond: busy,
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           claimDue: async (requests) => {
             const rows = await store.deliveries.claimDue(requests);
             claimed += rows.flatMap((each) => each.rows).length;
             await pauseNow();
             return rows;
           },
-        },
-      }),
+        }),
     });
     await fixture.start();
     const stream = await fixture.addStream();

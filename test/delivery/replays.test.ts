@@ -4,7 +4,12 @@ import type { Replay, Stream } from '../../src/core/types.ts';
 import type { NewReplay } from '../../src/store/port/replays.ts';
 import { respondedWith, ok, timedOut } from '../helpers/transport.ts';
 import { newId } from '../store/contract/fixture.ts';
-import { createDeliveryFixture, settings, type DeliveryFixture } from './fixture.ts';
+import {
+  createDeliveryFixture,
+  settings,
+  type DeliveryFixture,
+  withDeliveries,
+} from './fixture.ts';
 
 const busy = respondedWith(503, 'busy');
 
@@ -465,10 +470,8 @@ describe('a replay that is cancelled', () => {
     const goOn = Promise.withResolvers<void>();
     let holds = false;
     const fixture = await createDeliveryFixture(t, {
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           claimDue: async (...args) => {
             const answers = await store.deliveries.claimDue(...args);
             if (holds) {
@@ -477,8 +480,7 @@ describe('a replay that is cancelled', () => {
             }
             return answers;
           },
-        },
-      }),
+        }),
     });
     const { stream } = await withPast(fixture, 12);
     holds = true;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { respondedWith } from '../helpers/transport.ts';
-import { createDeliveryFixture, type DeliveryFixture } from './fixture.ts';
+import { createDeliveryFixture, type DeliveryFixture, withDeliveries } from './fixture.ts';
 
 /** Days pass in these tests: fewer heartbeats and polls make them short. */
 const calm = { heartbeatMs: 600_000, leaseStopMs: 1_800_000, leaseMs: 3_600_000, pollMs: 600_000 };
@@ -132,16 +132,13 @@ describe('per_second of one stream', () => {
     let isSlow = false;
     const fixture = await createDeliveryFixture(t, {
       respond: () => respondedWith(503),
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           claimDue: async (requests) => {
             if (isSlow) await claims.promise;
             return store.deliveries.claimDue(requests);
           },
-        },
-      }),
+        }),
     });
     await fixture.addStream({ delivery: { perSecond: 4 } });
     await fixture.start();

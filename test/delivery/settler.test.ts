@@ -5,7 +5,12 @@ import type { Stream } from '../../src/core/types.ts';
 import type { Outcome } from '../../src/store/port/settlement.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { respondedWith, ok, type ScriptedTransport } from '../helpers/transport.ts';
-import { createDeliveryFixture, settings, type DeliveryFixture } from './fixture.ts';
+import {
+  createDeliveryFixture,
+  settings,
+  type DeliveryFixture,
+  withDeliveries,
+} from './fixture.ts';
 
 type SettleArgs = Parameters<Store['deliveries']['settle']>;
 type Settle = (args: SettleArgs, store: Store) => ReturnType<Store['deliveries']['settle']>;
@@ -31,16 +36,13 @@ async function createSettlerFixture(
   const fixture = await createDeliveryFixture(t, {
     respond,
     settings: { streamConcurrency: 32, concurrency: 64 },
-    through: (store) => ({
-      ...store,
-      deliveries: {
-        ...store.deliveries,
+    through: (store) =>
+      withDeliveries(store, {
         settle: (...args) => {
           batches.push(structuredClone(batchOf(args)));
           return settle(args, store);
         },
-      },
-    }),
+      }),
   });
   return { fixture, batches };
 }

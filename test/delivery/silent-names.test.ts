@@ -7,7 +7,7 @@ import { createNameLookups, timedOut } from '../../src/delivery/http/name-lookup
 import { createTransport, type Transport } from '../../src/delivery/http/transport.ts';
 import { attempted } from '../helpers/sender.ts';
 import { newEvent } from '../store/contract/fixture.ts';
-import { createDeliveryFixture } from './fixture.ts';
+import { createDeliveryFixture, withDeliveries } from './fixture.ts';
 
 /**
  * The dispatcher with the real transport and the real queue of lookups, for names without a response.
@@ -30,10 +30,8 @@ for (const claimMs of [50, 1100]) {
         pageEvents: 1000,
         claimedBytes: 1000,
       },
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           claimDue: async (...args) => {
             const rows = await store.deliveries.claimDue(...args);
             const { promise, resolve } = Promise.withResolvers<void>();
@@ -41,8 +39,7 @@ for (const claimMs of [50, 1100]) {
             await promise;
             return rows;
           },
-        },
-      }),
+        }),
       respond: (post) => {
         const { clock } = fixture;
         const key = `${post.request.origin} ${post.eventId}`;

@@ -4,7 +4,12 @@ import type { Stream } from '../../../src/core/types.ts';
 import type { DueRequest } from '../../../src/store/port/deliveries.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { respondedWith, ok } from '../../helpers/transport.ts';
-import { createDeliveryFixture, settings, type DeliveryFixture } from '../fixture.ts';
+import {
+  createDeliveryFixture,
+  settings,
+  type DeliveryFixture,
+  withDeliveries,
+} from '../fixture.ts';
 
 const busy = respondedWith(503, 'busy');
 
@@ -15,18 +20,15 @@ async function createSlowFixture(t: TestContext, changed: Partial<typeof setting
   const fixture = await createDeliveryFixture(t, {
     respond: () => busy,
     settings: changed,
-    through: (store) => ({
-      ...store,
-      deliveries: {
-        ...store.deliveries,
+    through: (store) =>
+      withDeliveries(store, {
         claimDue: async (...args) => {
           const answer = await store.deliveries.claimDue(...args);
           claimed.push(args[0]);
           if (barrier.isSlow) await new Promise<void>((resolve) => (barrier.release = resolve));
           return answer;
         },
-      },
-    }),
+      }),
   });
   const stream = await fixture.addStream();
   await fixture.start();
@@ -47,16 +49,13 @@ describe('rows that are due', () => {
     const fixture = await createDeliveryFixture(t, {
       respond: () => busy,
       settings: { concurrency: 100 },
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           claimDue: (...args) => {
             asks.push(args[0]);
             return store.deliveries.claimDue(...args);
           },
-        },
-      }),
+        }),
     });
     for (let count = 0; count < 10; count += 1) await fixture.addStream();
     await fixture.start();
@@ -222,15 +221,12 @@ describe('rows that are due', () => {
     const fixture = await createDeliveryFixture(t, {
       settings: { retryDelaysMs: [1000, 30_000], pollMs: 1_000_000 },
       respond: () => busy,
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
           claimDue: (...args) =>
             away ? fixture.unavailable() : store.deliveries.claimDue(...args),
-        },
-      }),
+        }),
     });
     await fixture.addStream();
     await fixture.start();
@@ -259,14 +255,11 @@ describe('rows that are due', () => {
     let away = false;
     const fixture = await createDeliveryFixture(t, {
       respond: () => busy,
-      through: (store) => ({
-        ...store,
-        deliveries: {
-          ...store.deliveries,
+      through: (store) =>
+        withDeliveries(store, {
           claimDue: (...args) =>
             away ? fixture.unavailable() : store.deliveries.claimDue(...args),
-        },
-      }),
+        }),
     });
     await fixture.addStream();
     await fixture.start();
