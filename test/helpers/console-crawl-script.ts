@@ -107,7 +107,7 @@ const observe = `window.crawl = (() => {
     return true;
   };
   crawl.effect = (ms, other) =>
-    crawl.until(ms, () => crawl.effects().length > 0 || (other !== '' && crawl.allEffects().includes(other)));
+    crawl.until(ms, () => crawl.effects().length > 0 || (other !== 'nothing' && crawl.allEffects().includes(other)));
   crawl.allEffects = () => {
     const found = crawl.effects();
     if (crawl.writes > was.writes) found.push('clipboard');

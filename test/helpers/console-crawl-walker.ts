@@ -28,7 +28,7 @@ export interface Task {
   readonly element: string;
   readonly name: string;
   /** What it changes if it has none of the effects that count. */
-  readonly changes?: Effect;
+  readonly changes: Effect | 'nothing';
 }
 
 /** `later`: it may change something; `last`: it ends the session. */
@@ -146,7 +146,7 @@ export function createWalker({ page, names = [], effectMs = 2_000 }: WalkerOptio
         dialogs > was.dialogs || documents > was.documents || others.size > 0;
       // Another document ends the script.
       if (!hasActed()) {
-        const effect = `crawl.effect(${effectMs}, ${JSON.stringify(task.changes ?? '')})`;
+        const effect = `crawl.effect(${effectMs}, ${JSON.stringify(task.changes)})`;
         await page.evaluate(effect).catch(() => undefined);
       }
       const outside: Effect[] = [

@@ -85,9 +85,8 @@ export async function crawl(options: CrawlOptions): Promise<Crawl> {
       found.add(element);
       if (known.has(element)) pressed.push({ element, effects: [] });
       else {
-        const changes = exceptionOf(element, options.exceptions)?.changes;
-        const other = changes === undefined || changes === 'nothing' ? {} : { changes };
-        waiting[each.turn].push({ state, element, name: each.name, ...other });
+        const { changes } = exceptionOf(element, options.exceptions) ?? { changes: 'nothing' };
+        waiting[each.turn].push({ state, element, name: each.name, changes });
       }
     }
   };
