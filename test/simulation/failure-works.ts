@@ -48,7 +48,7 @@ export class FailureWorks {
   constructor(core: OracleCore, tables: Tables) {
     this.#core = core;
     this.#tables = tables;
-    tables.watch((stream) => this.#observe(stream));
+    tables.watch({ note: (stream) => this.#note(stream), check: (stream) => this.#check(stream) });
   }
 
   snapshot(): readonly Work[] {
@@ -224,8 +224,8 @@ export class FailureWorks {
     return row?.code ?? ('' as ErrorCode);
   }
 
-  /** Notes the ends of cycles after a command that may have changed the failures of a stream. */
-  #observe(stream: SimulatedStream): void {
+  /** Notes the ends of cycles; what ends twice in a command counts with its first end. */
+  #note(stream: SimulatedStream): void {
     for (const work of this.#works.values()) {
       const fates = work.streams.get(stream.id);
       if (fates === undefined) continue;
@@ -235,7 +235,13 @@ export class FailureWorks {
         if (row === undefined) fates.set(eventId, 'delivered');
         else if (row.state === 'failed') fates.set(eventId, 'failed');
       }
-      this.#check(work, stream.id, fates);
+    }
+  }
+
+  #check(stream: SimulatedStream): void {
+    for (const work of this.#works.values()) {
+      const fates = work.streams.get(stream.id);
+      if (fates !== undefined) this.#checkWork(work, stream.id, fates);
     }
   }
 
@@ -246,7 +252,7 @@ export class FailureWorks {
       if (fates === undefined) continue;
       for (const [eventId, fate] of fates)
         if (fate === 'unread' || fate === 'begun') fates.set(eventId, 'skipped');
-      this.#check(work, id, fates);
+      this.#checkWork(work, id, fates);
     }
   }
 
@@ -265,7 +271,7 @@ export class FailureWorks {
   }
 
   #checkAll(work: Work): void {
-    for (const [stream, fates] of work.streams) this.#check(work, stream, fates);
+    for (const [stream, fates] of work.streams) this.#checkWork(work, stream, fates);
     const listed = this.#core.deps.sharedStore.db.get<{ count: number }>`
       select count(*) as count from (
         select stream from redelivery_streams where id = ${work.request.id}
@@ -275,7 +281,7 @@ export class FailureWorks {
       this.#core.violate('counters', `${work.request.id} has ${listed?.count} streams`);
   }
 
-  #check(
+  #checkWork(
     { kind, request: { id }, swapped }: Work,
     stream: string,
     fates: ReadonlyMap<string, Fate>,

@@ -145,6 +145,7 @@ export class Results {
       this.#checkLimit(stream, outcome);
       const given = { cursor, run: settlement.run, now, limits };
       const { disabledBy } = model.settle(stream.counts, outcome, given);
+      this.#tables.changed(stream);
       if (disabledBy !== undefined)
         stream.disabledAtLimit = { version: stream.counts.version, events: 0 };
     });

@@ -15,14 +15,13 @@ export class Tables {
   /** The earliest reading of that clock. */
   #earliest = wallStart;
 
-  #watcher: (stream: SimulatedStream) => void = () => undefined;
+  #watcher: StreamWatcher | undefined;
 
   constructor(core: OracleCore) {
     this.#core = core;
   }
 
-  /** Calls `watcher` with each stream that is checked, and so after each change of its failures. */
-  watch(watcher: (stream: SimulatedStream) => void): void {
+  watch(watcher: StreamWatcher): void {
     this.#watcher = watcher;
   }
 
@@ -65,6 +64,11 @@ export class Tables {
     );
   }
 
+  /** Notes a change of the model's failures of a stream, which a command may change several times. */
+  changed(stream: SimulatedStream): void {
+    this.#watcher?.note(stream);
+  }
+
   checkStream(streamId: string): void {
     const stream = this.#core.streams.get(streamId);
     if (stream !== undefined && !stream.isDeleted) this.check(stream);
@@ -89,7 +93,8 @@ export class Tables {
     this.#checkCounts(stream, row);
     this.#checkGroups(stream);
     this.checkReplays(stream);
-    this.#watcher(stream);
+    this.changed(stream);
+    this.#watcher?.check(stream);
     this.#checkCursor(stream, row.cursor, by, to);
   }
 
@@ -225,6 +230,12 @@ export class Tables {
       select unseen from runs where tenant = ${tenant} and stream = ${stream.id}`;
     return row?.unseen === 0 || stream.knownVersion >= stream.counts.version;
   }
+}
+
+/** What follows the failures of streams: their changes in the model, and what the table has in the end. */
+interface StreamWatcher {
+  note(stream: SimulatedStream): void;
+  check(stream: SimulatedStream): void;
 }
 
 interface RunRow {

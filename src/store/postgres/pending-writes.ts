@@ -26,6 +26,11 @@ export interface PendingWrites extends BatchState<Run> {
   readonly entries: Entry[];
   /** Rows that are written or removed, by event id. */
   readonly changed: Map<string, Row>;
+  /**
+   * Rows that became failures before they were removed: they are written first, since the triggers that
+   * count the ends of redeliveries would not see the first end otherwise.
+   */
+  readonly failedFirst: Map<string, Row>;
 }
 
 /** Applies the outcomes of one stream; `rows` are those that its events had before. */
@@ -36,8 +41,13 @@ export async function recordOutcomes(
   rows: ReadonlyMap<string, Row> | undefined,
   { limits, now }: { readonly limits: HealthLimits; readonly now: Millis },
 ): Promise<PendingWrites> {
-  const writes: PendingWrites = { ...newBatchState(run), entries: [], changed: new Map() };
-  const { changed, entries } = writes;
+  const writes: PendingWrites = {
+    ...newBatchState(run),
+    entries: [],
+    changed: new Map(),
+    failedFirst: new Map(),
+  };
+  const { changed, entries, failedFirst } = writes;
   const pausedMs = pausedFor(run, now);
   for (const outcome of settlement.outcomes) {
     const known = changed.get(outcome.event.id) ?? rows?.get(outcome.event.id);
@@ -50,6 +60,9 @@ export async function recordOutcomes(
     // A late entry of a delivery that has ended widens the days of its history as well.
     const after = row === 'unchanged' ? before?.after : row;
     if (after !== undefined) {
+      const isFailed = present?.state === 'failed' && before?.isNew === false;
+      if (after === 'removed' && isFailed && changed.has(before.eventId))
+        failedFirst.set(before.eventId, before);
       const isNew = known?.isNew ?? true;
       const changedRow = { ...(before ?? newRow(run, outcome)), isNew, after };
       changed.set(outcome.event.id, withEntry(changedRow, history?.at));

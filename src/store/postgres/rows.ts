@@ -173,7 +173,7 @@ async function addRows(tx: Queries, rows: readonly Row[]): Promise<void> {
 }
 
 /** As an insertion with a conflict, which finds each row by its key; a join might scan the table. */
-async function changeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
+export async function changeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
   if (rows.length === 0) return;
   const after = rows.map(rowIn);
   await tx.run`

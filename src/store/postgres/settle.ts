@@ -29,7 +29,7 @@ import {
   runsByKey,
   writeRuns,
 } from './runs.ts';
-import { readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
+import { changeRows, readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
 import { addStats } from './stats.ts';
 
 /**
@@ -178,6 +178,7 @@ async function write(
 ): Promise<void> {
   const entries = all.flatMap((writes) => writes.entries);
   const rows = all.flatMap(({ changed }) => [...changed.values()]);
+  const failedFirst = all.flatMap((writes) => [...writes.failedFirst.values()]);
   const removed = rows.filter(({ after }) => after === 'removed');
   const written = rows.filter(({ after }) => after !== 'removed');
   const disabled = all.filter(({ disabledBy }) => disabledBy !== undefined);
@@ -189,6 +190,7 @@ async function write(
   }));
   await Promise.all([
     addAttempts(tx, entries),
+    changeRows(tx, failedFirst),
     removeRows(tx, removed),
     writeRows(tx, written),
     writeRuns(tx, runs),

@@ -98,6 +98,26 @@ function progressContract(engine: Engine): void {
     assert.deepEqual(await progressOf(fixture, id), ['done', 3, 2, 1, 0]);
   });
 
+  test('redeliveries: a cycle counts once, with the first of two results that are recorded together', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await failing(fixture, 503, 503);
+    const id = await start(fixture);
+    const [one, two] = events;
+    assert.ok(one && two);
+    // The lease of both rows ended before their first attempts did.
+    await fixture.settle(owned, {
+      outcomes: [
+        failed(one, again),
+        delivered(two, again),
+        delivered(one, again),
+        failed(two, again),
+      ],
+    });
+    assert.deepEqual(await progressOf(fixture, id), ['done', 2, 1, 1, 0]);
+    assert.deepEqual(await failuresOf(fixture, stream), []);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+  });
+
   test('redeliveries: codes, streams and times select; those under redelivery are skipped', async (t) => {
     const fixture = await createFixture(engine, t);
     const one = await failing(fixture, 503, 503, 404);
