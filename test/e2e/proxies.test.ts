@@ -19,8 +19,8 @@ import {
   waitFor,
 } from '../helpers/leat.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
+import { programPath } from '../helpers/program.ts';
 import {
-  programPath,
   type ProxyName,
   readText,
   type ReverseProxy,

@@ -397,8 +397,8 @@ function dataRoot({ fsync }: { readonly fsync?: string }): string {
   }
 }
 
-/** Returns a named unprivileged user where this process is root, as which PostgreSQL refuses to run. */
-function unprivilegedOwner(): Owner | undefined {
+/** Returns a named unprivileged user where this process is root, as which servers refuse to run. */
+export function unprivilegedOwner(): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const idOf = (kind: '-u' | '-g') => Number(execFileSync('id', [kind, 'nobody']));
   return { uid: idOf('-u'), gid: idOf('-g') };

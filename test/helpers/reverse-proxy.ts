@@ -1,42 +1,21 @@
-import { spawn } from 'node:child_process';
-import { accessSync, constants, readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { authority, trusted } from './certificates.ts';
-import { endWithProcess } from './children.ts';
-import { waitFor } from './wait.ts';
+import { type Program, startProgram } from './program.ts';
 
 /** The proxies of `deploy/` as real programs, in front of real nodes. */
 
 export type ProxyName = 'nginx' | 'caddy';
 
-export interface ReverseProxy {
+export interface ReverseProxy extends Program {
   /** `https://localhost:<port>` */
   readonly url: string;
   readonly port: number;
-  /** What the program has written to its log. */
-  log(): string;
-  close(): Promise<void>;
-}
-
-/** Returns the path of a program; `undefined` where it is not installed. */
-export function programPath(name: ProxyName): string | undefined {
-  const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin'];
-  return folders.map((folder) => join(folder, name)).find(isExecutable);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Ports on loopback: that of the proxy, and those of the two nodes for each API. */
@@ -48,8 +27,6 @@ export interface ProxyPorts {
 
 /** Starts a proxy with its file of `deploy/`; the message API is at the host `messages.localhost`. */
 export async function startReverseProxy(name: ProxyName, ports: ProxyPorts): Promise<ReverseProxy> {
-  const program = programPath(name);
-  if (program === undefined) throw new Error(`${name} is not installed`);
   const folder = await mkdtemp(join(tmpdir(), 'leat-proxy-'));
   await writeFile(join(folder, 'cert.pem'), trusted.cert);
   await writeFile(join(folder, 'key.pem'), trusted.key, { mode: 0o600 });
@@ -57,48 +34,20 @@ export async function startReverseProxy(name: ProxyName, ports: ProxyPorts): Pro
   const { port } = ports;
   const setup = { ...ports, folder };
   await writeFile(file, name === 'nginx' ? nginxConfig(setup) : caddyConfig(setup));
-  const words =
+  const args =
     name === 'nginx'
       ? ['-p', folder, '-c', file, '-e', 'stderr']
       : ['run', '--config', file, '--adapter', 'caddyfile'];
-  const child = spawn(program, words, {
-    cwd: folder,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: {
-      PATH: process.env['PATH'] ?? '',
-      HOME: folder,
-      XDG_DATA_HOME: folder,
-      XDG_CONFIG_HOME: folder,
-    },
-  });
-  // Its workers end with it.
-  endWithProcess(child, { signal: 'QUIT' });
-  let text = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
-  }
-  const close = async (): Promise<void> => {
-    if (child.exitCode === null && child.signalCode === null) {
-      const ended = once(child, 'exit');
-      child.kill('SIGTERM');
-      await ended;
-    }
-    await rm(folder, { recursive: true, force: true });
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: folder,
+    XDG_DATA_HOME: folder,
+    XDG_CONFIG_HOME: folder,
   };
-  try {
-    await waitFor(
-      `${name} to listen`,
-      () => {
-        if (child.exitCode !== null) throw new Error(`${name} ended: ${text}`);
-        return accepts(port);
-      },
-      { progress: () => text },
-    );
-  } catch (error) {
-    await close();
-    throw error;
-  }
-  return { url: `https://localhost:${port}`, port, log: () => text, close };
+  // Its workers end with it.
+  const end = { signal: 'QUIT' } as const;
+  const program = await startProgram(name, { args, folder, port, env, end });
+  return { ...program, url: `https://localhost:${port}`, port };
 }
 
 interface Setup extends ProxyPorts {
@@ -152,18 +101,6 @@ function caddyConfig(setup: Setup): string {
     ['messages.example.com {', `https://messages.localhost:${port} ${start}`],
   ]);
   return `{\n\tadmin off\n\tauto_https off\n}\n${adaptedText}`;
-}
-
-async function accepts(port: number): Promise<boolean> {
-  const socket = connect({ port, host: '127.0.0.1' });
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
 }
 
 /** Sends a request to a proxy over HTTP/1.1; returns the response, whose body is read by the caller. */

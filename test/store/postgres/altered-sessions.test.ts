@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { StartRefused } from '../../../src/core/errors.ts';
 import type { Store } from '../../../src/store/port/store.ts';
+import { startPgBouncer } from '../../helpers/pgbouncer.ts';
 import { type PoolerOptions, startPooler } from '../../helpers/pooler.ts';
+import { programPath } from '../../helpers/program.ts';
 import { query, sharedPostgres, throughPort } from '../../helpers/postgres.ts';
 import { alterSessions, strangersSettings } from '../../helpers/stranger.ts';
 import { addTenant, newEvent, newStream, start } from '../contract/fixture.ts';
@@ -18,6 +20,17 @@ describe('PostgreSQL: sessions that somebody else has altered', () => {
       await useStore(store, tenant);
     });
   }
+
+  const skip = programPath('pgbouncer') === undefined && 'pgbouncer is not installed';
+  test('behind PgBouncer every command works after each of them', { skip }, async (t) => {
+    const { store, url, tenant } = await behind(t, await startPgBouncer(sessions));
+    assert.equal((await store.overview.server())?.isPooled, true);
+    for (const statement of strangersSettings) {
+      await alterSessions(url, sessions, statement);
+      await useStore(store, tenant);
+    }
+    assert.notEqual(store.foreignSessions?.(), 0);
+  });
 
   test('behind a pooler that hides itself a command is repeated, and the sessions are no longer trusted', async (t) => {
     const hidden = { passesKeys: true, serverConnections: 1 };
@@ -114,13 +127,24 @@ async function useStore(store: Store, tenant: number): Promise<void> {
   assert.equal(await store.streams.delete(tenant, stream.id), true);
 }
 
-async function pooled(
+interface Pooled {
+  readonly store: Store;
+  /** Of the database, through the pooler. */
+  readonly url: string;
+  readonly tenant: number;
+}
+
+async function pooled(t: TestContext, options: Partial<PoolerOptions> = {}): Promise<Pooled> {
+  const { port } = await sharedPostgres();
+  return behind(t, await startPooler({ port, serverConnections: sessions, ...options }));
+}
+
+async function behind(
   t: TestContext,
-  options: Partial<PoolerOptions> = {},
-): Promise<{ store: Store; url: string; tenant: number }> {
+  pooler: { readonly port: number; close(): Promise<void> },
+): Promise<Pooled> {
   const server = await sharedPostgres();
   const direct = await newDatabase();
-  const pooler = await startPooler({ port: server.port, serverConnections: sessions, ...options });
   const url = throughPort(direct, pooler.port);
   const store = await openUrl(url);
   t.after(async () => {
