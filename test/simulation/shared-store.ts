@@ -67,7 +67,7 @@ export async function createSharedStore(
   let opened = open(await emptyTables, deps);
   const replace = (tables: Uint8Array): void => {
     void opened.walSync.close();
-    opened.connection.close();
+    close(opened.connection);
     opened = open(tables, deps);
     generation += 1;
   };
@@ -105,7 +105,7 @@ export async function createSharedStore(
     watchLog: (listener) => {
       logListeners.push(listener);
     },
-    close: () => opened.connection.close(),
+    close: () => close(opened.connection),
   };
 }
 
@@ -135,6 +135,15 @@ function open(
   const db = createDatabase(connection);
   watchCommits(connection, db, emitLog);
   return { connection, db, walSync, store };
+}
+
+/**
+ * Without its own `exec`, through which the connection leads to its statements: Node keeps a connection as
+ * long as one of its statements, so that neither would ever be freed.
+ */
+function close(connection: DatabaseSync): void {
+  connection.close();
+  Reflect.deleteProperty(connection, 'exec');
 }
 
 /** Emits the events of each commit. */
