@@ -49,6 +49,8 @@ export type Bindable = SQLInputValue | boolean | undefined;
 export type Durability = 'durable' | 'relaxed';
 
 export interface CommitHooks {
+  /** Called before each read outside of a transaction; an error that it throws refuses the read. */
+  readonly reading: () => void;
   /** Called before each transaction; an error that it throws refuses the transaction. */
   readonly before: (durability: Durability) => void;
   /** Called after each commit. */
@@ -57,27 +59,28 @@ export interface CommitHooks {
 
 export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): Database {
   const statement = preparedOnce(connection);
-  const asArrays = preparedOnce(connection, { returnArrays: true });
+  const reading = preparedOnce(connection, { hooks });
+  const asArrays = preparedOnce(connection, { hooks, returnArrays: true });
   const setDurability = durabilitySwitch(connection);
   // Each method has its own try block: a closure per call would cost a tenth of an insert.
   return {
     all<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
       try {
-        return statement(strings).all(...bound(values)) as Row[];
+        return reading(strings).all(...bound(values)) as Row[];
       } catch (error) {
         throw translated(error);
       }
     },
     get<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
       try {
-        return statement(strings).get(...bound(values)) as Row | undefined;
+        return reading(strings).get(...bound(values)) as Row | undefined;
       } catch (error) {
         throw translated(error);
       }
     },
     *each<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
       try {
-        for (const row of statement(strings).iterate(...bound(values))) yield row as Row;
+        for (const row of reading(strings).iterate(...bound(values))) yield row as Row;
       } catch (error) {
         throw translated(error);
       }
@@ -126,13 +129,17 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
   };
 }
 
-/** Keyed by the literal itself: a tag receives the same array at each evaluation. */
+/**
+ * Keyed by the literal itself: a tag receives the same array at each evaluation. With `hooks` the statements are
+ * those of reads.
+ */
 function preparedOnce(
   connection: DatabaseSync,
-  { returnArrays = false } = {},
+  { hooks, returnArrays = false }: { hooks?: CommitHooks | undefined; returnArrays?: boolean } = {},
 ): (strings: TemplateStringsArray) => StatementSync {
   const statements = new WeakMap<TemplateStringsArray, StatementSync>();
   return (strings) => {
+    if (hooks !== undefined && !connection.isTransaction) hooks.reading();
     let statement = statements.get(strings);
     if (statement === undefined) {
       statement = connection.prepare(strings.join('?'), { returnArrays });

@@ -1,4 +1,5 @@
-import { closeSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
+import type { BigIntStats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock, RandomBytes, Timer } from '../../core/clock.ts';
@@ -16,6 +17,11 @@ export interface FileIdentity {
    * the first bytes of the file when that was written.
    */
   check(): void;
+  /**
+   * Throws `StoreUnavailable` when something was written over the file. For reads: of a file that was deleted
+   * or moved away they are right.
+   */
+  checkContent(): void;
   /** Does the same and reads the first bytes of the file in any case. */
   checkHeader(): void;
   /** Call it after the connection was closed, once or again: closing a descriptor releases its locks (POSIX record locks). */
@@ -61,12 +67,15 @@ export function openFileIdentity(file: string, { clock, report }: FileIdentityDe
     isOverwritten ||= !isLater(header, last);
     last = header;
   };
+  const checkWritten = (state: FileState): void => {
+    if (state.written !== written) readHeader();
+    written = state.written;
+    if (isOverwritten) throw overwritten(file);
+  };
   const check = (): void => {
     const state = stateOf(file);
-    if (state?.identity !== opened?.identity) throw gone(file);
-    if (state?.written !== written) readHeader();
-    written = state?.written;
-    if (isOverwritten) throw overwritten(file);
+    if (state === undefined || state.identity !== opened?.identity) throw gone(file);
+    checkWritten(state);
     if (log !== undefined && stateOf(wal)?.identity !== log) throw gone(wal);
   };
   const checkHeader = (): void => {
@@ -85,6 +94,7 @@ export function openFileIdentity(file: string, { clock, report }: FileIdentityDe
   timer = clock.after(everyMs, watch);
   return {
     check,
+    checkContent: () => checkWritten(stateIn(fstatSync(descriptor, { bigint: true }))),
     checkHeader,
     close: () => {
       timer?.cancel();
@@ -115,12 +125,15 @@ interface FileState {
 function stateOf(path: string): FileState | undefined {
   try {
     const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
-    if (stat === undefined) return undefined;
-    return { identity: `${stat.dev} ${stat.ino}`, written: `${stat.mtimeNs} ${stat.size}` };
+    return stat && stateIn(stat);
   } catch {
     // Its folder is gone, or is one of another user now.
     return undefined;
   }
+}
+
+function stateIn({ dev, ino, mtimeNs, size }: BigIntStats): FileState {
+  return { identity: `${dev} ${ino}`, written: `${mtimeNs} ${size}` };
 }
 
 const magic = Buffer.from('SQLite format 3\0');

@@ -158,6 +158,7 @@ interface OpenFile {
 
 function databaseOf(connection: DatabaseSync, { walSync, identity }: OpenFile): Database {
   return createDatabase(connection, {
+    reading: () => identity?.checkContent(),
     before: (durability) => {
       identity?.check();
       if (durability === 'durable') walSync?.repair();

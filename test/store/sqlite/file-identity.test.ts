@@ -77,12 +77,14 @@ describe('a SQLite file that disappears under the process', () => {
   });
 
   for (const [what, sourceOf] of Object.entries(sources)) {
-    test(`${what} is written over the file: nothing is acknowledged any more`, async (t) => {
+    test(`${what} is written over the file: nothing is read or acknowledged any more`, async (t) => {
       const { file, store, clock, errors } = await open(t);
       await store.log.append(1, [newEvent()]);
       const source = await sourceOf(t, store, file);
       await store.log.append(1, [newEvent()]);
       copyFileSync(source, file);
+      await assert.rejects(store.clients.get(1, 'unknown'), isGone);
+      await assert.rejects(store.log.page(1, { after: 0, take: 1, bytesMax: 1000 }), isGone);
       await assert.rejects(store.log.append(1, [newEvent()]), isGone);
       await assert.rejects(store.ping(), isGone);
       await clock.advance(1000);
