@@ -13,6 +13,17 @@ const outages = (title: string): KillingTest => ({
 /** Mutants of the rules of delivery, of the queues of a node, and of what SQLite records. */
 export const deliveryMutants: readonly Mutant[] = [
   {
+    name: 'a lease that ended while the clock stood still and is taken for one that lasted',
+    file: 'delivery/lease.ts',
+    before: 'const wasHeld = isHeld() && !heartbeat.lapsed;',
+    after: 'const wasHeld = isHeld();',
+    killedBy: {
+      file: 'test/delivery/lease.test.ts',
+      title:
+        'a suspended node learns from its next heartbeat that its lease ended, and leaves the streams that were taken',
+    },
+  },
+  {
     name: 'subscriptions that apply to events which their owner took before it read them',
     file: 'store/directory/taken-events.ts',
     before: 'if (version === taken.version) return false;',

@@ -394,12 +394,6 @@ export const simulationMutants: readonly Mutant[] = [
     after: '',
   },
   {
-    name: 'a lease that ended while the clock stood still and is taken for one that lasted',
-    file: 'delivery/lease.ts',
-    before: 'const wasHeld = isHeld() && !heartbeat.lapsed;',
-    after: 'const wasHeld = isHeld();',
-  },
-  {
     name: 'instants that are stamped by the wall clock of a process',
     file: 'store/sqlite/store.ts',
     before: 'const time = deps.time ?? createGuardedTime(clock);',
