@@ -44,6 +44,8 @@ const anyTenant = undefined;
 /** What is known of a tenant whose appends fail. */
 interface Failing {
   readonly sinceMs: number;
+  /** When that was found out: an append that is late fails since it began, and others of before succeed meanwhile. */
+  readonly notedMs: number;
   readonly lastMs: number;
   readonly isFull: boolean;
 }
@@ -83,7 +85,7 @@ class AppendCheck implements WriteCheck {
 
   async check(): Promise<boolean> {
     // Of several tenants one may be blocked while the others publish.
-    const states = [...this.#failing.values()].filter(({ sinceMs }) => sinceMs >= this.#provenMs);
+    const states = [...this.#failing.values()].filter(({ notedMs }) => notedMs >= this.#provenMs);
     const isKnown = states.some((state) => this.#isLong(state) || this.#isFull(state));
     if (isKnown && this.#cause !== undefined) throw this.#cause;
     const [tenant] = this.#failing.keys();
@@ -139,6 +141,7 @@ class AppendCheck implements WriteCheck {
     const isFull = error.reason === 'full' || (before?.isFull ?? false);
     this.#failing.set(tenant, {
       sinceMs: before?.sinceMs ?? sinceMs,
+      notedMs: before?.notedMs ?? this.#nowMs,
       lastMs: this.#nowMs,
       isFull,
     });

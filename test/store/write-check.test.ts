@@ -59,6 +59,16 @@ describe('whether the store takes appends', () => {
     await assert.rejects(check.check(), { reason: 'blocked' });
   });
 
+  test('an append that is late refuses checks, also when another one succeeded after it had begun', async () => {
+    const { clock, state, check, append } = createFixture();
+    state.trial = broken;
+    await clock.advance(2000);
+    await append(1);
+    await clock.advance(2000);
+    check.late(1);
+    await assert.rejects(check.check(), { reason: 'blocked' });
+  });
+
   test('a trial for the tenant ends a failure without publishers, and another tenant does not', async () => {
     const { clock, state, reports, trials, check, append } = createFixture();
     state.trial = broken;
