@@ -28,7 +28,8 @@ import { runServer } from './fixture.ts';
 
 let leat: Running;
 
-runServer({ LEAT_RETRY_DELAYS_MS: '5,5,5' }, (running) => {
+// Requests are held until all have arrived, which takes long on a busy machine.
+runServer({ LEAT_RETRY_DELAYS_MS: '5,5,5', LEAT_ATTEMPT_TIMEOUT_MS: '120000' }, (running) => {
   leat = running;
 });
 
