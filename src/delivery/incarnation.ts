@@ -109,7 +109,8 @@ export class Incarnation {
     const { clock, settings, report, storeRetry, node, store, transport, webhookKeys } = deps;
     const { log, deliveries } = store;
     const queued = { storeRetry, serialQueue: this.#serialQueue };
-    const shared = { clock, settings, report, node, log, deliveries, ...queued };
+    const abandon = (runner: Runner, code: string): void => this.#ownership.abandon(runner, code);
+    const shared = { clock, settings, report, node, log, deliveries, abandon, ...queued };
     const isShared = (): boolean => this.#ownership.isShared;
 
     this.#lease = createLease({
@@ -133,7 +134,6 @@ export class Incarnation {
       ...shared,
       settled: (runner, settlement, settled) => this.#settled(runner, settlement, settled),
       batchSettled: () => this.#scheduler.dispatch(),
-      abandon: (runner, code) => this.#ownership.abandon(runner, code),
     });
     const passed = (runner: Runner): void => this.#pausePassed(runner);
     this.#backoffs = createBackoffs({ ...shared, passed });

@@ -3,8 +3,8 @@ import { describe, test, type TestContext } from 'node:test';
 import { StoreContentRefused } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { ok } from '../helpers/transport.ts';
-import { createDeliveryFixture, type DeliveryFixture } from './fixture.ts';
+import { ok, respondedWith } from '../helpers/transport.ts';
+import { createDeliveryFixture, type DeliveryFixture, withDeliveries } from './fixture.ts';
 
 const cause = Object.assign(new Error('invalid input syntax'), { code: '22P02' });
 const refuse = (): Promise<never> =>
@@ -173,4 +173,36 @@ test('a claim that the store refuses for its values is repeated', async (t) => {
   await fixture.clock.advance(5000);
   assert.equal(fixture.reported('unexpected').length, 3);
   assert.equal(await fixture.cursor(stream), 3);
+});
+
+test('a stream of which the store refuses to claim a row holds up no other', async (t) => {
+  let damaged: string | undefined;
+  const fixture = await createDeliveryFixture(t, {
+    respond: () => respondedWith(503),
+    through: (store) =>
+      withDeliveries(store, {
+        claimDue: (requests) =>
+          requests.some(({ stream }) => stream === damaged)
+            ? refuse()
+            : store.deliveries.claimDue(requests),
+      }),
+  });
+  const { clock, store, tenant, transport } = fixture;
+  const stream = await fixture.addStream();
+  const other = await fixture.addStream();
+  await fixture.start();
+  damaged = stream.id;
+  await fixture.publishMany(2);
+  await clock.advance(20);
+  transport.respond = () => ok;
+  await clock.advance(60_000);
+  const delivered = ({ id }: Stream): number =>
+    fixture.reported('attempt').filter((each) => each.stream === id && each.result === 'delivered')
+      .length;
+  assert.deepEqual([delivered(stream), delivered(other)], [0, 2]);
+  assert.equal((await store.streams.facts(tenant, stream.id))?.refused?.code, '22P02');
+  damaged = undefined;
+  await clock.advance(60_000);
+  assert.equal(delivered(stream), 2);
+  assert.equal((await store.streams.facts(tenant, stream.id))?.refused, undefined);
 });

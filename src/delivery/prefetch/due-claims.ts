@@ -8,8 +8,10 @@ import { waitRuleOf } from '../../store/port/time.ts';
 import type { Lease } from '../lease.ts';
 import type { StoreRetry } from '../store-retry.ts';
 import type { Scheduler } from '../scheduler.ts';
+import { runForEach } from '../culprits.ts';
 import { keyOf } from '../outcome.ts';
 import type { PaceLimits } from '../pace.ts';
+import type { DeliveryReport } from '../report.ts';
 import type { Claimed, Runner } from '../runner.ts';
 import { type DeliverySettings, leaseMsOf, longestWaitMs } from '../settings.ts';
 import type { Settler } from '../settler.ts';
@@ -47,6 +49,9 @@ export interface DueClaimsDeps {
   readonly unused: (runner: Runner, slots: number) => void;
   /** The state of the runner has to be read again. */
   readonly refresh: (runner: Runner) => void;
+  /** The store refuses to claim rows of the runner, with this code. */
+  readonly abandon: (runner: Runner, code: string) => void;
+  readonly report: (event: DeliveryReport) => void;
   /** There was nothing to claim. */
   readonly exhausted: (runner: Runner) => void;
 }
@@ -125,23 +130,30 @@ class GatheredClaims implements DueClaims {
 
   async #claimFor(runners: readonly Runner[]): Promise<void> {
     if (runners.length === 0) return;
-    const { clock, deliveries, storeRetry, settings, settler } = this.#deps;
-    const requests = runners.map((runner) => requestOf(runner, settings));
+    const { clock, deliveries, settings, settler, abandon } = this.#deps;
+    const claims = runners.map((runner) => ({ runner, request: requestOf(runner, settings) }));
     // Rows that become due from here on set it again.
     for (const runner of runners) {
       runner.dueWaits = false;
       runner.requested = runner.slotsToFill;
     }
     let claimedMs = clock.elapsedMs();
-    const results = await storeRetry.run(async () => {
-      await settler.settleOld(settings.leaseGraceMs / 2);
-      claimedMs = clock.elapsedMs();
-      return deliveries.claimDue(requests);
-    });
-    runners.forEach((runner, index) => {
-      const { take = 0, keys = [] } = requests[index] ?? {};
-      this.#noteKeys(runner, keys, results[index]?.rows ?? []);
-      this.#distribute(runner, take, claimedMs, results[index]);
+    await runForEach(this.#deps, claims, {
+      run: async (some) => {
+        await settler.settleOld(settings.leaseGraceMs / 2);
+        claimedMs = clock.elapsedMs();
+        return deliveries.claimDue(some.map(({ request }) => request));
+      },
+      done: (some, results) => {
+        some.forEach(({ runner, request: { take, keys = [] } }, index) => {
+          this.#noteKeys(runner, keys, results[index]?.rows ?? []);
+          this.#distribute(runner, take, claimedMs, results[index]);
+        });
+      },
+      refused: ({ runner, request }, code) => {
+        abandon(runner, code);
+        this.#distribute(runner, request.take, claimedMs, undefined);
+      },
     });
   }
 
