@@ -15,15 +15,12 @@ import { freePort } from '../helpers/leat.ts';
 /** What changes neither address, request, dialog nor focus. */
 export const exceptions: readonly Exception[] = [
   { element: /Cop(y|ied)\b/, changes: 'clipboard', reason: 'it copies a text' },
-  { element: /button (Light|Dark)$/, changes: 'theme', reason: 'it changes the colours' },
-  { element: /button System$/, changes: 'nothing', reason: 'it is the choice that is in force' },
+  { element: /button (System|Light|Dark)$/, changes: 'theme', reason: 'it changes the colours' },
   {
-    element: /radio Send them now/,
-    changes: 'nothing',
-    reason: 'it is the choice that is in force',
+    element: /button (Table|Chart|Rows|JSON)$/,
+    changes: 'text',
+    reason: 'it shows the same otherwise',
   },
-  { element: /button Rows$/, changes: 'nothing', reason: 'it is the choice that is in force' },
-  { element: /button (Table|Chart|JSON)$/, changes: 'text', reason: 'it shows the same otherwise' },
   { element: /button Payload( \(set\))?$/, changes: 'text', reason: 'it shows the filter' },
   {
     element: /live=.*: button (Pause|Continue)$/,

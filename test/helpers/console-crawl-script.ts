@@ -159,8 +159,9 @@ export const collectAll = `((names) => {
       element.querySelector('[alt]')?.alt || '';
     const href = element.localName === 'a' ? element.href : '';
     if (href !== '') hrefs.push(href);
-    // A link to the page that is open.
+    // A link to the page that is open, or the choice in force: that has to do something once another one is.
     if (href === location.href) continue;
+    if (element.matches('[role=group] > [aria-pressed=true], input[type=radio]:checked')) continue;
     const column = row?.localName === 'tr' ? element.closest('td, th')?.cellIndex : '';
     const name = row !== null && href !== ''
       ? 'row ' + column + ' link to ' + kindOf(href)

@@ -25,6 +25,9 @@ const html = `<!doctype html><title>Page</title><main id="page" tabindex="-1"><h
   <button id="listed">listed: changes a text</button><p id="text"></p>
   <label><input type="checkbox">dead: a checkbox</label>
   <div style="position: relative"><button>dead: is covered</button><div style="position: absolute; inset: 0"></div></div>
+  <div role="group"><button aria-pressed="true">dead: back to the choice</button>
+    <button aria-pressed="false" id="chosen">listed: another choice</button></div>
+  <button id="once">dead: is gone the next time</button>
   <button id="asks">live: asks first</button>
   <dialog><h2>Ask</h2><button id="close">live: closes</button>
     <footer><button id="confirm">live: confirms</button><button>dead: of the dialog</button></footer></dialog>
@@ -35,9 +38,16 @@ const html = `<!doctype html><title>Page</title><main id="page" tabindex="-1"><h
   on('swallowed', (event) => { event.preventDefault(); history.pushState(null, '', '/console/login'); });
   on('sends', () => fetch('/api/v2/logs'));
   on('focus', () => document.getElementById('field').focus());
+  if (localStorage.getItem('once') !== null) document.getElementById('once').remove();
+  on('once', () => localStorage.setItem('once', ''));
   on('asks', () => document.querySelector('dialog').showModal());
   on('close', () => document.querySelector('dialog').close());
   on('confirm', () => fetch('/api/v2/streams'));
+  on('chosen', ({ target }) => {
+    target.previousElementSibling.setAttribute('aria-pressed', 'false');
+    target.setAttribute('aria-pressed', 'true');
+    document.getElementById('text').textContent = 'chosen';
+  });
   on('listed', () => { document.getElementById('text').textContent = 'changed'; });
 </script>`;
 
@@ -70,9 +80,12 @@ test(
       '/console: button listed: changes a text',
       '/console: checkbox dead: a checkbox',
       '/console: button dead: is covered',
+      '/console: button listed: another choice',
+      '/console: button dead: is gone the next time',
       '/console: button live: asks first',
       '/console: row  button dead: of row 0',
       '/console > button live: opens a menu: menuitem dead: of the menu',
+      '/console > button listed: another choice: button dead: back to the choice',
       '/console > button live: asks first: button live: closes',
       // What changes something comes last.
       '/console > button live: asks first: button live: confirms',

@@ -19,7 +19,7 @@ import {
 export interface Exception {
   /** Matches the end of {@link Pressed.element}. */
   readonly element: RegExp;
-  readonly changes: 'text' | 'checked' | 'clipboard' | 'theme' | 'nothing';
+  readonly changes: 'text' | 'checked' | 'clipboard' | 'theme';
   readonly reason: string;
 }
 
@@ -85,7 +85,7 @@ export async function crawl(options: CrawlOptions): Promise<Crawl> {
       found.add(element);
       if (known.has(element)) pressed.push({ element, effects: [] });
       else {
-        const { changes } = exceptionOf(element, options.exceptions) ?? { changes: 'nothing' };
+        const changes = exceptionOf(element, options.exceptions)?.changes ?? 'nothing';
         waiting[each.turn].push({ state, element, name: each.name, changes });
       }
     }
@@ -109,7 +109,11 @@ export async function crawl(options: CrawlOptions): Promise<Crawl> {
       walker.press(task).catch((error: unknown) => ({ ...nothingDone, problem: String(error) }));
     let outcome = await press();
     // A page that draws itself again meanwhile, or a machine that stands still, is no defect.
-    if (isIdle(outcome)) outcome = await press();
+    if (isIdle(outcome)) {
+      const again = await press();
+      // One that had no effect and is gone then is not known to have one.
+      if (again !== 'gone') outcome = again;
+    }
     if (outcome === 'gone') {
       gone.push(task.element);
       continue;
@@ -156,8 +160,7 @@ function isDead(
 ): boolean {
   if (effects.some((effect) => acts.includes(effect))) return false;
   const exception = exceptionOf(element, exceptions);
-  if (exception === undefined) return true;
-  return exception.changes !== 'nothing' && !effects.includes(exception.changes);
+  return exception === undefined || !effects.includes(exception.changes);
 }
 
 function isPage(path: string, { isWithin = () => true }: CrawlOptions): boolean {
