@@ -26,13 +26,14 @@ export function StartReplay({
   const [types, setTypes] = useState('');
   const range = { from: isoOf(from), to: isoOf(to), types: listOf(types) };
   const wanted = stream.subscriptions.map(({ event_type: type }) => type);
-  const sent = range.types.length === 0 ? wanted : range.types;
+  const sent = wanted.filter((type) => range.types.length === 0 || range.types.includes(type));
+  const unwanted = range.types.filter((type) => !wanted.includes(type));
   const isReversed = range.from !== undefined && range.to !== undefined && range.to <= range.from;
   return (
     <ActionDialog<ReplayShown>
       title={`Send a past range to ${health.name} again`}
       label="Start the replay"
-      action={isReversed ? undefined : actionOf(health, range)}
+      action={isReversed || sent.length === 0 ? undefined : actionOf(health, range)}
       onClose={onClose}
       onDone={() => {
         refresh([`/event-streams/${stream.id}`]);
@@ -58,8 +59,12 @@ export function StartReplay({
         />
         <span class="hint">Separated by commas.</span>
       </label>
-      {sent.length === 0 && (
-        <p class="warn">The stream has no event types: name those that are to be sent.</p>
+      {wanted.length === 0 ? (
+        <p class="warn">The stream has no event types: give it those that are to be sent.</p>
+      ) : (
+        unwanted.length > 0 && (
+          <p class="warn">Not event types of the stream, so not sent: {unwanted.join(', ')}.</p>
+        )
       )}
       <Allowed scope="read:events">
         {range.from !== undefined && !isReversed && sent.length > 0 && (

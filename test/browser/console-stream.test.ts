@@ -237,22 +237,36 @@ describe('the page of a stream', () => {
     await page.getByText('The replay is running.').waitFor();
   });
 
-  test('a replay of a stream without event types asks for them', { tags: ['long'] }, async (t) => {
-    const { page, goto } = await open();
-    const { subscriptions } = await read('warehouse-orders');
-    const path = `/api/v2/event-streams/${stream('warehouse-orders')}`;
-    const subscribe = (wanted: StreamShown['subscriptions']): Promise<unknown> =>
-      expectBody(200, installation.leat.send('PATCH', path, { subscriptions: wanted }));
-    await subscribe([]);
-    t.after(() => subscribe(subscriptions));
-    await goto(`/streams/${stream('warehouse-orders')}?tab=replays`);
-    await page.getByRole('button', { name: 'Start a replay' }).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByText('The stream has no event types').waitFor();
-    assert.equal(await dialog.locator('.skeleton').count(), 0);
-    await dialog.getByLabel(/^Event types/).fill('order.created');
-    await dialog.getByText(/of these types in this range/).waitFor();
-  });
+  test(
+    'a replay sends no event types but those of the stream, and says so',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = await open();
+      const { subscriptions } = await read('warehouse-orders');
+      const path = `/api/v2/event-streams/${stream('warehouse-orders')}`;
+      const subscribe = (wanted: StreamShown['subscriptions']): Promise<unknown> =>
+        expectBody(200, installation.leat.send('PATCH', path, { subscriptions: wanted }));
+      await subscribe([]);
+      t.after(() => subscribe(subscriptions));
+      await goto(`/streams/${stream('warehouse-orders')}?tab=replays`);
+      await page.getByRole('button', { name: 'Start a replay' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByText('The stream has no event types').waitFor();
+      assert.equal(await dialog.locator('.skeleton').count(), 0);
+      const types = dialog.getByLabel(/^Event types/);
+      const submit = dialog.getByRole('button', { name: 'Start the replay' });
+      await types.fill('order.created');
+      assert.ok(await submit.isDisabled());
+      await subscribe([{ event_type: 'order.created' }]);
+      await dialog.getByText(/of these types in this range/).waitFor();
+      await types.fill('order.created, user.created');
+      await dialog.getByText('not sent: user.created.').waitFor();
+      assert.ok(await submit.isEnabled());
+      await types.fill('user.created');
+      await dialog.locator('[type=submit]:disabled').waitFor();
+      assert.equal(await dialog.getByText(/of these types in this range/).count(), 0);
+    },
+  );
 
   test('a replay is cancelled', { tags: ['long'] }, async () => {
     const { page, goto, data } = await open();
