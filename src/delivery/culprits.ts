@@ -1,5 +1,6 @@
 import { codeOf, StoreContentRefused } from '../core/errors.ts';
 import type { DeliveryReport } from './report.ts';
+import type { Runner } from './runner.ts';
 import type { StoreRetry } from './store-retry.ts';
 
 interface CulpritDeps {
@@ -39,4 +40,24 @@ export async function runForEach<One, Result>(
     deps.report({ kind: 'unexpected', error });
     command.refused(first, codeOf(error.cause) ?? 'unknown');
   }
+}
+
+/**
+ * Runs a command about one runner until it succeeds. Where the store refuses it, the runner is abandoned, and
+ * the result is `undefined`.
+ */
+export async function runFor<Result>(
+  deps: CulpritDeps & { readonly abandon: (runner: Runner, code: string) => void },
+  runner: Runner,
+  command: () => Promise<Result>,
+): Promise<Result | undefined> {
+  let result: Result | undefined;
+  await runForEach(deps, [runner], {
+    run: command,
+    done: (_runners, given) => {
+      result = given;
+    },
+    refused: deps.abandon,
+  });
+  return result;
 }

@@ -5,6 +5,7 @@ import type { Outcome } from '../store/port/settlement.ts';
 import { isDown, type Outage } from './outage.ts';
 import type { DueTimer } from './prefetch/due-timer.ts';
 import type { DeliveryReport } from './report.ts';
+import { runFor } from './culprits.ts';
 import type { Runner, RunnerLimits } from './runner.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { DeliverySettings } from './settings.ts';
@@ -38,11 +39,13 @@ export interface OutageDeps {
   readonly settings: RunnerLimits & Pick<DeliverySettings, 'trialMs'>;
   readonly deliveries: Pick<DeliveryStore, 'bringForward' | 'releaseWaiting'>;
   readonly serialQueue: SerialQueue;
-  readonly storeRetry: Pick<StoreRetry, 'run'>;
+  readonly storeRetry: Pick<StoreRetry, 'runRefusable'>;
   readonly dueTimer: Pick<DueTimer, 'note'>;
   readonly scheduler: Pick<Scheduler, 'dispatch'>;
   /** The next event of the runner, else one of its replay, may be tried. */
   readonly passed: (runner: Runner) => void;
+  /** The store refuses to make a delivery of the runner due, with this code. */
+  readonly abandon: (runner: Runner, code: string) => void;
   readonly report: (event: DeliveryReport) => void;
 }
 
@@ -162,11 +165,10 @@ class TimedOutages implements Outages {
       outage.trial = undefined;
       outage.mayTryEvent = false;
       const mayTryEvent = this.#mayTryEvent(runner, outage);
-      const found =
-        (await this.#bringForward(runner, outage.triedTo)) ??
-        (runner.queue.length === 0 || !mayTryEvent
-          ? await this.#bringForward(runner, 0)
-          : undefined);
+      let found = await this.#bringForward(runner, outage.triedTo);
+      const mayTryFirst = runner.state !== 'gone' && (runner.queue.length === 0 || !mayTryEvent);
+      if (found === undefined && mayTryFirst) found = await this.#bringForward(runner, 0);
+      if (runner.state === 'gone') return;
       outage.triedTo = found?.offset ?? 0;
       if (found === undefined) {
         outage.mayTryEvent = mayTryEvent;
@@ -188,20 +190,20 @@ class TimedOutages implements Outages {
     );
   }
 
-  /** Runs a command that makes deliveries due, and has them claimed. */
+  /** Runs a command that makes deliveries due, and has them claimed; see {@link runFor}. */
   async #makeDue<R>(
     runner: Runner,
     command: () => Promise<R>,
     madeAny: (result: R) => boolean,
-  ): Promise<R> {
-    const { storeRetry, dueTimer } = this.#deps;
+  ): Promise<R | undefined> {
     let tries = 0;
-    const result = await storeRetry.run(() => {
+    const result = await runFor(this.#deps, runner, () => {
       tries += 1;
       return command();
     });
+    if (runner.state === 'gone') return undefined;
     // A try before may have succeeded and its result have been lost.
-    if (madeAny(result) || tries > 1) dueTimer.note(runner, 0);
+    if (tries > 1 || (result !== undefined && madeAny(result))) this.#deps.dueTimer.note(runner, 0);
     return result;
   }
 
@@ -247,17 +249,19 @@ class TimedOutages implements Outages {
     const request = { tenant, stream, epoch, ...range, take: releaseMax };
     await this.#enqueue(async () => {
       if (runner.state === 'gone') return;
-      const { due, upTo } = await this.#makeDue(
+      const step = await this.#makeDue(
         runner,
         () => deliveries.releaseWaiting(request),
         ({ due: rows }) => rows > 0,
       );
+      if (step === undefined) return;
+      const { due, upTo } = step;
       outage.released(upTo);
       // Nothing was sent, so nothing more has to succeed.
       outage.hasSucceeded ||= due === 0;
     });
     outage.isStepping = false;
-    if (outage.state === 'releasing') this.#goOn(runner, outage);
+    if (outage.state === 'releasing' && runner.state !== 'gone') this.#goOn(runner, outage);
     scheduler.dispatch();
   }
 }

@@ -9,8 +9,10 @@ import type {
   ReplayStore,
   UnfilteredStretch,
 } from '../store/port/replays.ts';
+import { runFor } from './culprits.ts';
 import { FairQueue, type Offer } from './fair-queue.ts';
 import { type EventFilters, filteredPage } from './prefetch/event-filters.ts';
+import type { DeliveryReport } from './report.ts';
 import type { StoreRetry } from './store-retry.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { DueTimer } from './prefetch/due-timer.ts';
@@ -44,6 +46,9 @@ export interface ReplayDeps {
   readonly dueTimer: Pick<DueTimer, 'note'>;
   /** Another node owns the stream, as the store reports. */
   readonly refresh: (runner: Runner) => void;
+  /** The store refuses to make rows for the runner, with this code. */
+  readonly abandon: (runner: Runner, code: string) => void;
+  readonly report: (event: DeliveryReport) => void;
 }
 
 /** See {@link Replays}. */
@@ -148,7 +153,7 @@ class FairReplays implements Replays {
     runner: Runner,
     filtered?: FilteredStretch,
   ): Promise<Pick<MaterializeResult, 'more' | 'unfiltered'>> {
-    const { settings, store, storeRetry, scheduler, dueTimer } = this.#deps;
+    const { settings, store, scheduler, dueTimer } = this.#deps;
     const { replay } = runner;
     const take = runner.freeReplaySlots(settings);
     if (this.#isClosed || take <= 0 || replay === undefined) return { more: false };
@@ -161,10 +166,11 @@ class FairReplays implements Replays {
       filtered,
     };
     let tries = 0;
-    const result = await storeRetry.run(() => {
+    const result = await runFor(this.#deps, runner, () => {
       tries += 1;
       return store.materialize(request);
     });
+    if (result === undefined) return { more: false };
     if (runner.state !== 'gone') this.#apply(runner, request, result);
     // A try before may have succeeded and its result have been lost: its rows exist.
     if (result.materialized > 0 || tries > 1) dueTimer.note(runner, 0);

@@ -4,6 +4,7 @@ import { StoreContentRefused } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { ok, respondedWith } from '../helpers/transport.ts';
+import { newId } from '../store/contract/fixture.ts';
 import { createDeliveryFixture, type DeliveryFixture, withDeliveries } from './fixture.ts';
 
 const cause = Object.assign(new Error('invalid input syntax'), { code: '22P02' });
@@ -205,4 +206,91 @@ test('a stream of which the store refuses to claim a row holds up no other', asy
   await clock.advance(60_000);
   assert.equal(delivered(stream), 2);
   assert.equal((await store.streams.facts(tenant, stream.id))?.refused, undefined);
+});
+
+describe('a stream of which the store refuses to make deliveries due', () => {
+  /** Refuses these commands for the streams in `damaged`. */
+  const refusing =
+    (damaged: ReadonlySet<string>) =>
+    (store: Store): Store => ({
+      ...withDeliveries(store, {
+        bringForward: (request) =>
+          damaged.has(request.stream) ? refuse() : store.deliveries.bringForward(request),
+        releaseWaiting: (request) =>
+          damaged.has(request.stream) ? refuse() : store.deliveries.releaseWaiting(request),
+      }),
+      replays: {
+        ...store.replays,
+        materialize: (request) =>
+          damaged.has(request.stream) ? refuse() : store.replays.materialize(request),
+      },
+    });
+
+  async function createFixture(t: TestContext) {
+    const damaged = new Set<string>();
+    const receiver = { isDown: false, served: new Set<string>() };
+    const fixture = await createDeliveryFixture(t, {
+      settings: { disable: { consecutive: 5, total: 1000 } },
+      respond: ({ eventId }) =>
+        receiver.isDown && !receiver.served.has(eventId) ? respondedWith(503) : ok,
+      through: refusing(damaged),
+    });
+    const stream = await fixture.addStream({
+      types: ['a.made'],
+      delivery: { retry: { delaysSeconds: [7200, 7200] } },
+    });
+    const other = await fixture.addStream({ types: ['b.made'] });
+    await fixture.start();
+    /** The others are served meanwhile. */
+    const checkOther = async (): Promise<void> => {
+      const [id = ''] = await fixture.publish('b.made');
+      receiver.served.add(id);
+      await fixture.clock.advance(1000);
+      assert.equal(await fixture.cursor(other), await fixture.store.log.head(fixture.tenant));
+      assert.deepEqual(await fixture.store.streams.health(fixture.tenant, other.id), {
+        consecutive: 0,
+        total: 0,
+      });
+    };
+    return { fixture, stream, other, damaged, receiver, checkOther };
+  }
+
+  test('for its replay: it holds up no other, and is replayed later', async (t) => {
+    const { fixture, stream, damaged, checkOther } = await createFixture(t);
+    const { store, tenant, clock } = fixture;
+    await fixture.publish('a.made', 'a.made');
+    await clock.advance(1000);
+    damaged.add(stream.id);
+    const to = await store.log.head(tenant);
+    const asked = { tenant, stream: stream.id, from: 0, to, types: undefined };
+    const result = await store.replays.create({ ...asked, id: newId('rpl') });
+    assert.ok('created' in result);
+    await clock.advance(1000);
+    assert.notEqual(fixture.reported('unexpected').length, 0);
+    await checkOther();
+    damaged.clear();
+    await clock.advance(60_000);
+    assert.equal((await store.replays.get(tenant, stream.id, result.created.id))?.sent, 2);
+  });
+
+  for (const isBack of [false, true]) {
+    const when = isBack ? 'when its receiver is back' : 'for a trial of its receiver';
+    test(`${when}: it holds up no other, and is sent later`, async (t) => {
+      const { fixture, stream, other, damaged, receiver, checkOther } = await createFixture(t);
+      const { clock } = fixture;
+      receiver.isDown = true;
+      await fixture.publish(...Array.from({ length: 20 }, () => 'a.made'));
+      await clock.advance(1000);
+      damaged.add(stream.id);
+      receiver.isDown = !isBack;
+      await clock.advance(90_000);
+      assert.notEqual(fixture.reported('unexpected').length, 0);
+      await checkOther();
+      damaged.clear();
+      receiver.isDown = false;
+      await clock.advance(7_200_000);
+      assert.equal((await fixture.store.streams.health(fixture.tenant, stream.id))?.total, 0);
+      assert.equal(await fixture.cursor(stream), await fixture.cursor(other));
+    });
+  }
 });
