@@ -28,8 +28,7 @@ import { runServer } from './fixture.ts';
 
 let leat: Running;
 
-// Requests are held until all have arrived, which takes long on a busy machine.
-runServer({ LEAT_RETRY_DELAYS_MS: '5,5,5', LEAT_ATTEMPT_TIMEOUT_MS: '120000' }, (running) => {
+runServer({ LEAT_RETRY_DELAYS_MS: '5,5,5' }, (running) => {
   leat = running;
 });
 
@@ -140,7 +139,8 @@ describe('concurrent requests', () => {
       ...times(5, path).map((at) => leat.send('POST', at)),
     ]);
     assert.ok(responses.every(({ status }) => status === 202 || status === 409));
-    await endpoint.arrival(80);
+    // Not all of them: a receiver that does not respond for a while gets few requests at once.
+    await endpoint.arrival(41);
     release();
     await waitForFailures(leat, stream.id, 0);
     assert.deepEqual(await statsOf(leat, stream.id), { delivered: 40, failed: 40 });

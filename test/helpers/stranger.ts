@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { waitFor } from './wait.ts';
 
 /** What somebody else may leave behind in the sessions of a pooler, each by one statement. */
 export const strangersSettings = [
@@ -16,8 +17,6 @@ export const strangersSettings = [
   'create temp table events (id text); create temp table tenants (id text)',
 ] as const;
 
-const roundsMax = 200;
-
 /**
  * Runs a statement in every session that the pooler behind `url` has, as a client that does not know
  * that others use them, too.
@@ -31,15 +30,20 @@ export async function alterSessions(
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    for (let rounds = 0; altered.size < sessions; rounds += 1) {
-      if (rounds > roundsMax) throw new Error(`only ${altered.size} sessions took ${statement}`);
-      // One message, which one session receives as a whole. A temporary table is there already the
-      // second time.
-      const text = `${statement}; select pg_backend_pid() as pid`;
-      const results: unknown = await client.query(text).catch(() => []);
-      const last = (results as readonly pg.QueryResult<{ pid: number }>[]).at(-1);
-      for (const { pid } of last?.rows ?? []) altered.add(pid);
-    }
+    // A pooler may open them one after the other.
+    await waitFor(
+      `${sessions} sessions to take ${statement}`,
+      async () => {
+        // One message, which one session receives as a whole. A temporary table is there already the
+        // second time.
+        const text = `${statement}; select pg_backend_pid() as pid`;
+        const results: unknown = await client.query(text).catch(() => []);
+        const last = (results as readonly pg.QueryResult<{ pid: number }>[]).at(-1);
+        for (const { pid } of last?.rows ?? []) altered.add(pid);
+        return altered.size >= sessions;
+      },
+      { progress: () => altered.size, intervalMsFirst: 0 },
+    );
   } finally {
     await client.end();
   }
