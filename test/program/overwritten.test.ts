@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { bootstrapClient, createTempStore, fetchToken, startLeat } from '../helpers/leat.ts';
+import {
+  bootstrapClient,
+  createTempStore,
+  fetchToken,
+  runLeat,
+  startLeat,
+  storeEnvironment,
+} from '../helpers/leat.ts';
 
 test('another store that is written over the open one answers no request', async (t) => {
   const tempStore = await createTempStore();
@@ -46,4 +55,9 @@ test('another store that is written over the open one answers no request', async
     requests.map(([method, path]) => `${method} ${path.replace(id, 'id')} 503`),
   );
   await assert.rejects(fetchToken(leat.url, bootstrapClient), /no token: 503 /);
+  const backup = join(tempStore.folder, 'backup.db');
+  const { code, output } = await runLeat(['backup', backup], storeEnvironment(tempStore));
+  assert.notEqual(code, 0);
+  assert.match(output, /leat\.db was overwritten while this process uses it/);
+  assert.equal(existsSync(backup), false);
 });

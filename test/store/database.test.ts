@@ -88,6 +88,39 @@ describe('the SQLite connection', () => {
     assert.deepEqual(names(), ['first', 'second', large]);
   });
 
+  test('what was read of a file that turns out to be another one is refused, and nothing is written', (t) => {
+    const { connection, names } = open(t);
+    const gone = new StoreUnavailable('gone', { reason: 'gone' });
+    const isThrown = (error: unknown): boolean => error === gone;
+    let isGone = false;
+    const read = (): void => {
+      if (isGone) throw gone;
+    };
+    // SQL that is run when the file becomes another one.
+    connection.function('lose', () => Number((isGone = true)));
+    const db = createDatabase(connection, { read, before: () => {}, committed: () => {} });
+    const reads: Record<string, () => unknown> = {
+      all: () => db.all`select lose()`,
+      get: () => db.get`select lose()`,
+      each: () => [...db.each`select lose()`],
+      eachArray: () => [...db.eachArray`select lose()`],
+      'one that fails': () => db.get`select abs(-9223372036854775808 * lose())`,
+      'a transaction': () => {
+        db.transact('durable', () => db.run`insert into items (name) values (lose())`);
+      },
+      'a transaction that fails': () => {
+        db.transact('durable', () => db.run`insert into items (id) values (lose())`);
+      },
+    };
+    for (const [name, each] of Object.entries(reads)) {
+      assert.throws(each, isThrown, name);
+      isGone = false;
+    }
+    assert.deepEqual(names(), []);
+    db.transact('durable', () => db.run`insert into items (name) values ('kept')`);
+    assert.deepEqual(names(), ['kept']);
+  });
+
   test('a closed connection throws StoreUnavailable, and closing twice is no error', (t) => {
     const { db } = open(t);
     db.close();

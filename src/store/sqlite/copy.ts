@@ -16,14 +16,18 @@ const syncedPages = 4096;
 /** A copy begins with a step that is refused inside a transaction; later ones are repeated. */
 const beginningsMax = 100;
 
-/** Copies the database of a connection, as it is when the copy ends, into an empty file. */
-export function createCopy(connection: DatabaseSync): StoreCopy {
+/**
+ * Copies the database of a connection, as it is when the copy ends, into an empty file. `check` is called
+ * after all was read; an error that it throws refuses the copy.
+ */
+export function createCopy(connection: DatabaseSync, check: () => void): StoreCopy {
   return async (file, { progress, signal }) => {
     const handle = await open(file, 'r+');
     try {
       for (let beginnings = 1; ; beginnings += 1) {
         try {
           await copyOnce(connection, file, handle, { progress, signal });
+          check();
           await unmarkCopy(handle);
           return await handle.sync();
         } catch (error) {

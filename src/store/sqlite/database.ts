@@ -49,8 +49,11 @@ export type Bindable = SQLInputValue | boolean | undefined;
 export type Durability = 'durable' | 'relaxed';
 
 export interface CommitHooks {
-  /** Called before each read outside of a transaction; an error that it throws refuses the read. */
-  readonly reading: () => void;
+  /**
+   * Called after each read outside of a transaction, and before a transaction commits. Its error takes the
+   * place of what was read or thrown until then, and nothing is written.
+   */
+  readonly read: () => void;
   /** Called before each transaction; an error that it throws refuses the transaction. */
   readonly before: (durability: Durability) => void;
   /** Called after each commit. */
@@ -59,43 +62,10 @@ export interface CommitHooks {
 
 export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): Database {
   const statement = preparedOnce(connection);
-  const reading = preparedOnce(connection, { hooks });
-  const asArrays = preparedOnce(connection, { hooks, returnArrays: true });
   const setDurability = durabilitySwitch(connection);
   // Each method has its own try block: a closure per call would cost a tenth of an insert.
   return {
-    all<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
-      try {
-        return reading(strings).all(...bound(values)) as Row[];
-      } catch (error) {
-        throw translated(error);
-      }
-    },
-    get<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
-      try {
-        return reading(strings).get(...bound(values)) as Row | undefined;
-      } catch (error) {
-        throw translated(error);
-      }
-    },
-    *each<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
-      try {
-        for (const row of reading(strings).iterate(...bound(values))) yield row as Row;
-      } catch (error) {
-        throw translated(error);
-      }
-    },
-    *eachArray<Columns extends readonly unknown[]>(
-      strings: TemplateStringsArray,
-      ...values: Bindable[]
-    ) {
-      try {
-        const rows: Iterable<unknown> = asArrays(strings).iterate(...bound(values));
-        for (const row of rows) yield row as Columns;
-      } catch (error) {
-        throw translated(error);
-      }
-    },
+    ...readsOf(connection, hooks),
     run(strings, ...values) {
       try {
         return Number(statement(strings).run(...bound(values)).changes);
@@ -108,7 +78,7 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
         // First: a receiver of the hint may commit something else.
         hooks?.before(durability);
         setDurability(durability);
-        const result = inTransaction(connection, work);
+        const result = inTransaction(connection, work, hooks?.read);
         hooks?.committed(durability);
         return result;
       } catch (error) {
@@ -129,17 +99,67 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
   };
 }
 
-/**
- * Keyed by the literal itself: a tag receives the same array at each evaluation. With `hooks` the statements are
- * those of reads.
- */
+function readsOf(
+  connection: DatabaseSync,
+  hooks: CommitHooks | undefined,
+): Pick<Database, 'all' | 'get' | 'each' | 'eachArray'> {
+  const statement = preparedOnce(connection);
+  const asArrays = preparedOnce(connection, { returnArrays: true });
+  // Of a connection that was closed SQLite says so itself.
+  const checkRead = (): void => {
+    if (hooks !== undefined && connection.isOpen && !connection.isTransaction) hooks.read();
+  };
+  return {
+    all<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
+      try {
+        return statement(strings).all(...bound(values)) as Row[];
+      } catch (error) {
+        throw translated(error);
+      } finally {
+        checkRead();
+      }
+    },
+    get<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
+      try {
+        return statement(strings).get(...bound(values)) as Row | undefined;
+      } catch (error) {
+        throw translated(error);
+      } finally {
+        checkRead();
+      }
+    },
+    *each<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
+      try {
+        for (const row of statement(strings).iterate(...bound(values))) yield row as Row;
+      } catch (error) {
+        throw translated(error);
+      } finally {
+        checkRead();
+      }
+    },
+    *eachArray<Columns extends readonly unknown[]>(
+      strings: TemplateStringsArray,
+      ...values: Bindable[]
+    ) {
+      try {
+        const rows: Iterable<unknown> = asArrays(strings).iterate(...bound(values));
+        for (const row of rows) yield row as Columns;
+      } catch (error) {
+        throw translated(error);
+      } finally {
+        checkRead();
+      }
+    },
+  };
+}
+
+/** Keyed by the literal itself: a tag receives the same array at each evaluation. */
 function preparedOnce(
   connection: DatabaseSync,
-  { hooks, returnArrays = false }: { hooks?: CommitHooks | undefined; returnArrays?: boolean } = {},
+  { returnArrays = false } = {},
 ): (strings: TemplateStringsArray) => StatementSync {
   const statements = new WeakMap<TemplateStringsArray, StatementSync>();
   return (strings) => {
-    if (hooks !== undefined && !connection.isTransaction) hooks.reading();
     let statement = statements.get(strings);
     if (statement === undefined) {
       statement = connection.prepare(strings.join('?'), { returnArrays });
@@ -158,16 +178,24 @@ function durabilitySwitch(connection: DatabaseSync): (durability: Durability) =>
   };
 }
 
-function inTransaction<T>(connection: DatabaseSync, work: () => T): T {
+function inTransaction<T>(connection: DatabaseSync, work: () => T, read?: () => void): T {
   connection.exec('begin immediate');
   try {
-    const result = work();
+    const result = checkedAfter(work, read);
     commit(connection);
     return result;
   } catch (error) {
     // SQLite has already rolled back after a full disk or an I/O error.
     if (connection.isTransaction) connection.exec('rollback');
     throw error;
+  }
+}
+
+function checkedAfter<T>(work: () => T, read: (() => void) | undefined): T {
+  try {
+    return work();
+  } finally {
+    read?.();
   }
 }
 

@@ -18,8 +18,8 @@ export interface FileIdentity {
    */
   check(): void;
   /**
-   * Throws `StoreUnavailable` when something was written over the file. For reads: of a file that was deleted
-   * or moved away they are right.
+   * Throws `StoreUnavailable` when something was written over the file. Call it after reads, as that may happen
+   * while they run. They are right of a file that was deleted or moved away.
    */
   checkContent(): void;
   /** Does the same and reads the first bytes of the file in any case. */

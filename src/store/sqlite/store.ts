@@ -131,7 +131,7 @@ export function createSqliteStore(
     auditLog: { ...directory.auditLog, prune: createEntryPruner(shared) },
     ownership: createOwnershipStore({ ...shared, bindSeals: () => bindSeals(db, seal) }),
     upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...shared, connection }) },
-    copy: createCopy(connection),
+    copy: createCopy(connection, () => identity?.checkContent()),
     time,
     recording: (entry) => createRecordingDirectory(directoryDeps, entry),
     guarded: (guard, entry) => createGuardedDirectory(shared, guard, entry),
@@ -158,7 +158,7 @@ interface OpenFile {
 
 function databaseOf(connection: DatabaseSync, { walSync, identity }: OpenFile): Database {
   return createDatabase(connection, {
-    reading: () => identity?.checkContent(),
+    read: () => identity?.checkContent(),
     before: (durability) => {
       identity?.check();
       if (durability === 'durable') walSync?.repair();

@@ -42,6 +42,16 @@ const sources: Readonly<
   'a copy from before this start': async (_t, _store, file) => join(dirname(file), 'former.db'),
 };
 
+const secretHash = Buffer.alloc(32, 1);
+const session = {
+  tenant: 1,
+  id: 'session',
+  role: 'operator',
+  user: 'ada',
+  mapping: undefined,
+  secretHash,
+} as const;
+
 describe('a SQLite file that disappears under the process', () => {
   for (const [what, lose] of Object.entries(losses)) {
     test(`${what}: nothing is acknowledged any more, and it is reported once`, async (t) => {
@@ -91,6 +101,43 @@ describe('a SQLite file that disappears under the process', () => {
       assert.ok(isGone(errors[0]));
     });
   }
+
+  const commands: Record<string, (store: Store) => Promise<unknown>> = {
+    'a read': ({ consoleSessions }) => consoleSessions.get(1, secretHash, false),
+    'a change that finds nothing': ({ consoleSessions }) =>
+      consoleSessions.redeem(1, Buffer.alloc(32), { ...session, id: 'other' }),
+    'a change': ({ consoleSessions }) => consoleSessions.end(1, secretHash),
+  };
+  for (const [what, run] of Object.entries(commands)) {
+    test(`another store is written over the file during ${what}: that is refused as well`, async (t) => {
+      const { file, store, clock } = await open(t);
+      await store.consoleSessions.begin(session);
+      const source = await sources['another store']?.(t, store, file);
+      assert.ok(source !== undefined);
+      const now = clock.now();
+      // The statement reads the time.
+      const overwriting = t.mock.method(clock, 'now', () => {
+        copyFileSync(source, file);
+        return now;
+      });
+      await assert.rejects(run(store), isGone);
+      assert.ok(overwriting.mock.callCount() > 0);
+    });
+  }
+
+  test('another store is written over the file: no copy of that is made', async (t) => {
+    const { file, store } = await open(t);
+    const source = await sources['another store']?.(t, store, file);
+    assert.ok(source !== undefined);
+    copyFileSync(source, file);
+    const copy = `${file}.copy`;
+    writeFileSync(copy, '');
+    const never = new AbortController().signal;
+    await assert.rejects(
+      async () => store.copy?.(copy, { progress: () => {}, signal: never }),
+      isGone,
+    );
+  });
 
   test('checkpoints of the store itself are no change of its file', async (t) => {
     const { file, store, clock } = await open(t);
