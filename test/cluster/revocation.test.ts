@@ -122,8 +122,7 @@ for (const pooled of [false, true]) {
           const late = race([one, other], manager);
           const statuses = await Promise.all([...racing, ...late]);
           assert.deepEqual(await accessOf(cluster), atRevocation, path);
-          // On a busy machine some wait for the same rows longer than a command may take.
-          for (const status of statuses) assert.ok(status < 500 || status === 503, `${status}`);
+          for (const status of statuses) assert.ok(status < 500, `${status}`);
         }
       });
     },
