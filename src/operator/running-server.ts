@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type NetConnectOpts } from 'node:net';
 import type { Config } from '../config.ts';
 import { StartRefused } from '../core/errors.ts';
 import { presentSocket, socketLocationOf } from './socket-location.ts';
@@ -11,7 +11,7 @@ import { presentSocket, socketLocationOf } from './socket-location.ts';
 export async function refuseSecondServer({ store }: Pick<Config, 'store'>): Promise<void> {
   if (store.engine !== 'sqlite' || store.file === undefined) return;
   const path = ownSocket(store.file);
-  if (path === undefined || !(await accepts(path))) return;
+  if (path === undefined || !(await accepts({ path }))) return;
   throw new StartRefused(
     `LEAT_STORE: Leat is already running on ${store.file}, leat status shows it: stop it, or choose another file`,
   );
@@ -27,9 +27,9 @@ function ownSocket(file: string): string | undefined {
   }
 }
 
-/** Returns whether a server listens on the socket; that of a killed server refuses connections. */
-export async function accepts(path: string): Promise<boolean> {
-  const socket = connect(path);
+/** Returns whether a server listens on a socket or a port; the socket of a killed server refuses connections. */
+export async function accepts(at: NetConnectOpts): Promise<boolean> {
+  const socket = connect(at);
   try {
     await once(socket, 'connect');
     return true;

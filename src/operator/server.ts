@@ -106,7 +106,7 @@ async function removeFormer(location: SocketLocation): Promise<void> {
   const folder = dirname(path.trim());
   const isOurs = dirname(folder) === tempFolder() && basename(folder).startsWith('leat-');
   // A copy of a data folder has the pointer of the server that runs on the other one.
-  if (isOurs && !(await accepts(path.trim()))) {
+  if (isOurs && !(await accepts({ path: path.trim() }))) {
     await rm(join(folder, socketName), { force: true });
     await rmdir(folder).catch(() => undefined);
   }
@@ -119,7 +119,7 @@ async function removeStale(path: string): Promise<void> {
   if (!found.isSocket()) {
     throw new StartRefused(`${path} is in the way of the operator's socket: move it.`);
   }
-  if (await accepts(path)) {
+  if (await accepts({ path })) {
     throw new StartRefused(
       `${path} is the socket of another server: use one data folder per server.`,
     );

@@ -2,8 +2,8 @@ import { spawn, type SpawnOptions } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { once } from 'node:events';
-import { connect } from 'node:net';
 import { delimiter, join } from 'node:path';
+import { accepts } from '../../src/operator/running-server.ts';
 import { type EndOptions, endWithProcess } from './children.ts';
 import { waitFor } from './wait.ts';
 
@@ -66,7 +66,7 @@ export async function startProgram(
       `${name} to listen`,
       () => {
         if (child.exitCode !== null) throw new Error(`${name} ended: ${text}`);
-        return accepts(port);
+        return accepts({ port, host: '127.0.0.1' });
       },
       { progress: () => text },
     );
@@ -75,16 +75,4 @@ export async function startProgram(
     throw error;
   }
   return { log: () => text, close };
-}
-
-async function accepts(port: number): Promise<boolean> {
-  const socket = connect({ port, host: '127.0.0.1' });
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
 }

@@ -100,7 +100,7 @@ const prefix = 'leat-dev-';
 export async function hasEnded(folder: string): Promise<boolean> {
   try {
     const path = presentSocket(socketLocationOf(storeIn(folder)));
-    return path === undefined || !(await accepts(path));
+    return path === undefined || !(await accepts({ path }));
   } catch {
     // A file of another user is not that of the run.
     return true;
