@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { type Cluster, startCluster } from '../helpers/cluster.ts';
 import { fetchToken, type Running, waitFor } from '../helpers/leat.ts';
+import { logOf } from '../helpers/postgres.ts';
 import { openPull } from '../helpers/pull.ts';
 
 const audience = 'https://localhost:4444/api/v2/';
@@ -102,9 +103,7 @@ for (const pooled of [false, true]) {
       );
 
       await t.test('changes that race with it are committed before it or not at all', async () => {
-        const revocations: ((
-          manager: Manager,
-        ) => readonly [method: string, path: string, body?: object])[] = [
+        const revocations: ((manager: Manager) => Change)[] = [
           ({ grant }) => ['DELETE', `/client-grants/${grant}`],
           ({ grant }) => ['PATCH', `/client-grants/${grant}`, { scope: ['read:users'] }],
           ({ id }) => ['PATCH', `/clients/${id}`, { global: false }],
@@ -115,18 +114,31 @@ for (const pooled of [false, true]) {
           const manager = await createManager(one);
           const racing = [];
           for (let round = 0; round < 4; round += 1) racing.push(...race([one, other], manager));
-          const [method, path, body] = revocationOf(manager);
-          const revoked = await one.send(method, `/api/v2${path}`, body);
-          assert.ok(revoked.ok, `${revoked.status}`);
+          const path = await revoke(one, revocationOf(manager));
           const atRevocation = await accessOf(cluster);
           const late = race([one, other], manager);
           const statuses = await Promise.all([...racing, ...late]);
           assert.deepEqual(await accessOf(cluster), atRevocation, path);
-          for (const status of statuses) assert.ok(status < 500, `${status}`);
+          // 503: on a busy machine the last ones wait too long for a connection of their node.
+          for (const status of statuses) assert.ok(status < 500 || status === 503, `${status}`);
         }
+        assert.doesNotMatch(logOf(cluster.server), /deadlock detected/);
       });
     },
   );
+}
+
+type Change = readonly [method: string, path: string, body?: object];
+
+/** Makes a change that must succeed, and returns its path. A node that is too busy refuses it at first. */
+async function revoke(node: Running, [method, path, body]: Change): Promise<string> {
+  await waitFor(`${method} ${path}`, async () => {
+    const response = await node.send(method, `/api/v2${path}`, body);
+    const text = await response.text();
+    assert.ok(response.ok || response.status === 503, text);
+    return response.ok;
+  });
+  return path;
 }
 
 /** Begins what leaves a back door, at several nodes; resolves to the statuses. */
