@@ -16,6 +16,7 @@ import {
   streamBody,
   type StreamBody,
   waitForFailures,
+  waitForStats,
 } from '../helpers/api-client.ts';
 import { runServer } from './fixture.ts';
 
@@ -40,7 +41,7 @@ interface Past {
   readonly from: string;
 }
 
-/** Creates a stream and waits until it was sent `count` events. */
+/** Creates a stream and waits until `count` events were sent to it and that is stored. */
 async function past(t: TestContext, count: number): Promise<Past> {
   const endpoint = await startEndpoint();
   t.after(() => endpoint.close());
@@ -49,6 +50,7 @@ async function past(t: TestContext, count: number): Promise<Past> {
   const from = await headOf(leat);
   const ids = await publishAll(leat, eventsOf(type, count));
   await waitFor('the events for the first time', () => endpoint.arrivals.length === count);
+  await waitForStats(leat, stream.id, { delivered: count });
   return { stream, type, endpoint, ids, from };
 }
 
