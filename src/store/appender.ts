@@ -27,7 +27,7 @@ export interface AppenderDeps {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   /** A call is answered within this time, whatever becomes of its write. */
   readonly answerMs: Millis;
-  /** Called again and again while a call has waited for {@link lateMs}. */
+  /** Called again and again while a write has taken {@link lateMs}: waiting for others is no failure of the store. */
   late(tenant: number): void;
   /**
    * Runs `action` after the current turn of the event loop has read all its input. The first commit
@@ -72,8 +72,10 @@ interface Call {
 /** The calls of one tenant; one group at a time is being written. */
 interface TenantQueue {
   readonly waiting: Call[];
-  /** The group that is being written. */
+  /** The group that is being written… */
   written: readonly Call[];
+  /** …or what is written of it now, since this time. */
+  beganMs: Millis;
   readonly ended: Promise<void>;
 }
 
@@ -87,7 +89,8 @@ export function createAppender(deps: AppenderDeps): Appender {
 
   const open = (tenant: number): TenantQueue => {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-    const tenantQueue: TenantQueue = { waiting: [], written: [], ended };
+    const beganMs = deps.clock.elapsedMs();
+    const tenantQueue: TenantQueue = { waiting: [], written: [], beganMs, ended };
     afterBurst(deps, tenantQueue.waiting, () => void work(tenant, tenantQueue).then(end));
     tenantQueues.set(tenant, tenantQueue);
     return tenantQueue;
@@ -102,7 +105,7 @@ export function createAppender(deps: AppenderDeps): Appender {
       const { group, isFull } = nextGroup(deps, waiting);
       tenantQueue.written = group;
       if (isFull) await letOthersGo();
-      await writeGroup(deps, tenant, group);
+      await writeGroup(deps, tenant, tenantQueue, group);
     }
     stopAnswering();
     tenantQueues.delete(tenant);
@@ -181,12 +184,11 @@ function answerInTime(
   tenantQueue: TenantQueue,
 ): () => void {
   const check = (): void => {
-    const { waiting, written } = tenantQueue;
+    const { waiting, written, beganMs } = tenantQueue;
     const nowMs = clock.elapsedMs();
     refuseOld(waiting, nowMs);
     for (const { untilMs, reject } of written) if (untilMs <= nowMs) reject(unanswered());
-    const oldest = written[0] ?? waiting[0];
-    if (oldest !== undefined && nowMs - oldest.sinceMs >= lateMs) late(tenant);
+    if (nowMs - beganMs >= lateMs) late(tenant);
     timer = clock.after(checkMs, check);
   };
   let timer = clock.after(checkMs, check);
@@ -214,9 +216,15 @@ function unanswered(): StoreUnavailable {
 }
 
 /** Never rejects: every outcome goes to the calls. */
-async function writeGroup(deps: AppenderDeps, tenant: number, group: Call[]): Promise<void> {
+async function writeGroup(
+  deps: AppenderDeps,
+  tenant: number,
+  tenantQueue: TenantQueue,
+  group: Call[],
+): Promise<void> {
   const { clock, answerMs } = deps;
-  const leftMs = answerMs - (clock.elapsedMs() - (group[0]?.sinceMs ?? 0));
+  tenantQueue.beganMs = clock.elapsedMs();
+  const leftMs = answerMs - (tenantQueue.beganMs - (group[0]?.sinceMs ?? 0));
   try {
     const appended = await deps.write(tenant, joined(group), leftMs);
     let taken = 0;
@@ -226,7 +234,7 @@ async function writeGroup(deps: AppenderDeps, tenant: number, group: Call[]): Pr
     }
   } catch (error) {
     if (group.length > 1 && error instanceof StoreContentRefused) {
-      for (const call of group) await writeGroup(deps, tenant, [call]);
+      for (const call of group) await writeGroup(deps, tenant, tenantQueue, [call]);
     } else {
       for (const call of group) call.reject(error);
     }

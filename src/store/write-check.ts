@@ -5,7 +5,7 @@ import { StoreUnavailable } from '../core/errors.ts';
 export interface WriteCheck {
   /** Passes an append on, and records how it ends. */
   observe<T>(tenant: number, append: Promise<T>): Promise<T>;
-  /** Records that an append has had no result for {@link lateMs}. */
+  /** Records that the write of appends has taken {@link lateMs}. */
   late(tenant: number): void;
   /**
    * Throws `StoreUnavailable` unless an append would be accepted. Returns whether appends of publishers
@@ -27,7 +27,7 @@ export interface WriteCheckDeps {
   readonly report?: ((failure: StoreUnavailable | undefined) => void) | undefined;
 }
 
-/** An append without a result for this long is late, and appends that have failed for this long fail. */
+/** A write that takes this long is late, and appends that have failed for this long fail. */
 export const lateMs: Millis = 3000;
 /** A successful append or trial write is valid as proof for this time. */
 const proofMs = 10_000;
@@ -44,8 +44,6 @@ const anyTenant = undefined;
 /** What is known of a tenant whose appends fail. */
 interface Failing {
   readonly sinceMs: number;
-  /** When that was found out: an append that is late fails since it began, and others of before succeed meanwhile. */
-  readonly notedMs: number;
   readonly lastMs: number;
   readonly isFull: boolean;
 }
@@ -84,8 +82,11 @@ class AppendCheck implements WriteCheck {
   }
 
   async check(): Promise<boolean> {
-    // Of several tenants one may be blocked while the others publish.
-    const states = [...this.#failing.values()].filter(({ notedMs }) => notedMs >= this.#provenMs);
+    // Of several tenants one may be blocked while the others publish, as long as they do.
+    const isQuiet = this.#nowMs - this.#provenMs >= lateMs;
+    const states = [...this.#failing.values()].filter(
+      ({ sinceMs }) => isQuiet || sinceMs >= this.#provenMs,
+    );
     const isKnown = states.some((state) => this.#isLong(state) || this.#isFull(state));
     if (isKnown && this.#cause !== undefined) throw this.#cause;
     const [tenant] = this.#failing.keys();
@@ -141,7 +142,6 @@ class AppendCheck implements WriteCheck {
     const isFull = error.reason === 'full' || (before?.isFull ?? false);
     this.#failing.set(tenant, {
       sinceMs: before?.sinceMs ?? sinceMs,
-      notedMs: before?.notedMs ?? this.#nowMs,
       lastMs: this.#nowMs,
       isFull,
     });

@@ -84,7 +84,7 @@ describe('the time of an append', () => {
     assert.equal(clock.pending, 0);
   });
 
-  test('a call that waits for three seconds is reported as late, until it has its result', async () => {
+  test('a write that takes three seconds is reported as late, until it has its result', async () => {
     const { clock, writes, late, append } = createFixture();
     const call = append('a');
     await clock.advance(2900);
@@ -94,6 +94,20 @@ describe('the time of an append', () => {
     await call;
     await clock.advance(10_000);
     assert.deepEqual(late, [3000, 3500]);
+  });
+
+  test('a call that waits for a write and then for its own is not late: the store takes both', async () => {
+    const { clock, writes, late, append } = createFixture();
+    const calls = [append('a')];
+    await clock.advance(100);
+    calls.push(append('b'));
+    for (const write of [0, 1]) {
+      await clock.advance(2500);
+      writes[write]?.end();
+      await clock.advance(0);
+    }
+    assert.deepEqual(await Promise.all(calls), ['stored', 'stored']);
+    assert.deepEqual(late, []);
   });
 
   test('a write receives the time that is left to the oldest of its calls', async () => {
