@@ -18,9 +18,9 @@ interface Abandoned {
 }
 
 /**
- * Streams whose results the store refuses. The node sends nothing of them, and still owns them in the
- * store, so that no other node meets the same refusal at once. After a wait, which grows to a minute, they
- * are taken up again.
+ * Streams of which the store refuses results or other changes. The node sends nothing of them, and still
+ * owns them in the store, so that no other node meets the same refusal at once. After a wait, which grows to
+ * a minute, they are taken up again.
  */
 export class AbandonedStreams {
   readonly #clock: Pick<Clock, 'elapsedMs' | 'after'>;

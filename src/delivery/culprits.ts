@@ -3,7 +3,7 @@ import type { DeliveryReport } from './report.ts';
 import type { Runner } from './runner.ts';
 import type { StoreRetry } from './store-retry.ts';
 
-interface CulpritDeps {
+export interface CulpritDeps {
   readonly storeRetry: Pick<StoreRetry, 'runRefusable'>;
   readonly report: (event: DeliveryReport) => void;
 }

@@ -14,6 +14,7 @@ import type { Node, StreamRef } from '../core/types.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
 import { AbandonedStreams } from './abandoned-streams.ts';
 import type { Backoffs } from './backoffs.ts';
+import { claimStreams } from './claim-streams.ts';
 import { runForEach } from './culprits.ts';
 import { ClaimSweep } from './prefetch/claim-sweep.ts';
 import type { Outages } from './outages.ts';
@@ -196,8 +197,7 @@ class StreamOwnership implements Ownership {
     // What waits is sent again from the cursor of the store.
     const cursor = { ...runner.cursorUpdate(), cursor: runner.window.durable };
     this.drop(runner);
-    this.#noteRefusal(cursor, code);
-    this.#abandoned.add(cursor);
+    this.#setAside(cursor, code);
   }
 
   recorded(runner: Runner): void {
@@ -254,14 +254,21 @@ class StreamOwnership implements Ownership {
         const some = all.slice(index, index + batchSize);
         await this.#release(some.map((runner) => runner.lastUpdate()));
       }
-      const { ownership, node, storeRetry } = this.#deps;
-      await storeRetry.run(() => ownership.leave(node));
+      const { ownership, node } = this.#deps;
+      // Refused, its lease ends by itself.
+      const run = (): Promise<void> => ownership.leave(node);
+      await runForEach(this.#deps, [node], { run, refused: () => undefined });
     });
   }
 
   close(): void {
     this.#isClosed = true;
     this.#abandoned.close();
+  }
+
+  #setAside(cursor: CursorRaise, code: string): void {
+    this.#noteRefusal(cursor, code);
+    this.#abandoned.add(cursor);
   }
 
   #noteRefusal(cursor: CursorRaise, code: string | undefined, failed = (): void => {}): void {
@@ -288,7 +295,7 @@ class StreamOwnership implements Ownership {
   // Claiming
 
   async #claimSome(): Promise<void> {
-    const { ownership, node, clock, storeRetry, lease, settings } = this.#deps;
+    const { clock, lease, settings } = this.#deps;
     this.#claimIsPlanned = false;
     this.#announced.clear();
     this.#closeTails();
@@ -298,11 +305,15 @@ class StreamOwnership implements Ownership {
     const among = this.#sweep.next();
     const request = { claim: this.#lastClaim, take, longestWaitMs: longestWaitMs(settings), among };
     const { term } = lease;
-    const claimed = await storeRetry.run(() => ownership.claim(node, request));
-    await this.#openTails(claimed);
-    for (const owned of claimed) this.#adopt(owned, term);
-    const streams = claimed.map(({ stream }) => stream);
-    if (!this.#sweep.claimed(among, streams, claimed.length === take)) return;
+    const setAside = this.#setAside.bind(this);
+    const claimed = await claimStreams(this.#deps, request, setAside);
+    // The next poll claims again.
+    if (claimed === undefined) return this.#sweep.end();
+    const { taken, begun } = claimed;
+    await this.#openTails(begun);
+    for (const owned of begun) this.#adopt(owned, term);
+    const streams = taken.map(({ stream }) => stream);
+    if (!this.#sweep.claimed(among, streams, taken.length === take)) return;
     // Lets other work of the process run: an engine may be synchronous.
     await sleep(clock, 0);
     this.#planClaim();
@@ -369,19 +380,26 @@ class StreamOwnership implements Ownership {
   }
 
   async #refreshSome(): Promise<void> {
-    const { ownership, node, clock, storeRetry, settings } = this.#deps;
+    const { ownership, node, clock, settings } = this.#deps;
     const rule = { longestWaitMs: longestWaitMs(settings) };
     this.#refreshIsPlanned = false;
-    const some = this.#stale.values().take(batchSize).toArray();
-    const changes = some.map((runner) => runner.changes);
-    for (const runner of some) this.#stale.delete(runner);
-    const refs = some.map((runner) => runner.known());
-    const owned = await storeRetry.run(() => ownership.owned(node, refs, rule));
-    const byKey = new Map(owned.map((one) => [keyOfOwned(one), one]));
-    some.forEach((runner, index) => {
-      // Otherwise it was announced again meanwhile, and the result may be older than that.
-      if (runner.changes === changes[index])
-        this.#refreshed(runner, byKey.get(keyOfRunner(runner)));
+    const stale = this.#stale.values().take(batchSize).toArray();
+    for (const runner of stale) this.#stale.delete(runner);
+    const some = stale.map((runner) => ({ runner, changes: runner.changes, ref: runner.known() }));
+    await runForEach(this.#deps, some, {
+      run: (each) => {
+        const refs = each.map(({ ref }) => ref);
+        return ownership.owned(node, refs, rule);
+      },
+      done: (each, owned) => {
+        const byKey = new Map(owned.map((one) => [keyOfOwned(one), one]));
+        for (const { runner, changes } of each)
+          // Otherwise it was announced again meanwhile, and the result may be older than that.
+          if (runner.changes === changes) this.#refreshed(runner, byKey.get(keyOfRunner(runner)));
+      },
+      refused: ({ runner, changes }, code) => {
+        if (runner.changes === changes) this.abandon(runner, code);
+      },
     });
     if (this.#stale.size === 0) return;
     // Lets other work of the process run: an engine may be synchronous.

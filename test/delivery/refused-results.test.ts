@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreContentRefused } from '../../src/core/errors.ts';
-import type { Stream } from '../../src/core/types.ts';
+import type { Stream, StreamRef } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { ok, respondedWith } from '../helpers/transport.ts';
 import { newId } from '../store/contract/fixture.ts';
@@ -171,9 +171,124 @@ test('a claim that the store refuses for its values is repeated', async (t) => {
   const stream = await fixture.addStream();
   await fixture.start();
   await fixture.publishMany(3);
-  await fixture.clock.advance(5000);
+  await fixture.clock.advance(6000);
   assert.equal(fixture.reported('unexpected').length, 3);
   assert.equal(await fixture.cursor(stream), 3);
+});
+
+/** Refuses to change the parked rows of a stream when it is claimed. */
+function refusingToBegin(store: Store, damaged: () => StreamRef | undefined): Store {
+  const { ownership } = store;
+  return {
+    ...store,
+    ownership: {
+      ...ownership,
+      claim: async (node, request) => {
+        const ref = damaged();
+        const meetsIt = ref !== undefined && (await ownership.owner(ref)) === undefined;
+        return meetsIt && request.takesOnly !== true ? refuse() : ownership.claim(node, request);
+      },
+      begin: (node, refs, rule) =>
+        refs.some(({ stream }) => stream === damaged()?.stream)
+          ? refuse()
+          : ownership.begin(node, refs, rule),
+    },
+  };
+}
+
+test('a free stream of which the store refuses to change a row holds up no other', async (t) => {
+  let damaged: StreamRef | undefined;
+  const fixture = await createDeliveryFixture(t, {
+    respond: () => ok,
+    through: (store) => refusingToBegin(store, () => damaged),
+  });
+  const { clock, store, tenant } = fixture;
+  const stream = await fixture.addStream({ types: ['a.made'] });
+  const other = await fixture.addStream({ types: ['b.made'] });
+  damaged = { tenant, stream: stream.id };
+  await fixture.start();
+  await fixture.publish('a.made', 'b.made');
+  await clock.advance(100);
+  assert.equal(await fixture.cursor(other), 2);
+  assert.equal((await store.streams.facts(tenant, stream.id))?.refused?.code, '22P02');
+  // Nor are streams that become free meanwhile.
+  const later = await fixture.addStream({ types: ['b.made'] });
+  await clock.advance(300_000);
+  await fixture.publish('b.made');
+  await clock.advance(1000);
+  assert.deepEqual([await fixture.cursor(other), await fixture.cursor(later)], [3, 3]);
+  const tries = fixture.reported('unexpected').length;
+  await clock.advance(300_000);
+  assert.equal(fixture.reported('unexpected').length - tries, 10, 'once a minute');
+  damaged = undefined;
+  await clock.advance(60_000);
+  assert.equal(await fixture.cursor(stream), 3);
+  await fixture.publish('a.made');
+  await clock.advance(1000);
+  assert.equal((await store.streams.facts(tenant, stream.id))?.refused, undefined);
+});
+
+test('claims that the store refuses hold up no stream that has its owner', async (t) => {
+  let isRefusing = false;
+  const fixture = await createDeliveryFixture(t, {
+    respond: () => ok,
+    through: (store) => ({
+      ...store,
+      ownership: {
+        ...store.ownership,
+        claim: (...args) => (isRefusing ? refuse() : store.ownership.claim(...args)),
+      },
+    }),
+  });
+  const stream = await fixture.addStream();
+  await fixture.start();
+  isRefusing = true;
+  const later = await fixture.addStream();
+  await fixture.clock.advance(10_000);
+  await fixture.publishMany(3);
+  await fixture.clock.advance(1000);
+  assert.equal(await fixture.cursor(stream), 3);
+  isRefusing = false;
+  await fixture.clock.advance(10_000);
+  assert.equal(await fixture.cursor(later), 3);
+});
+
+test('a stream that the store refuses to read again holds up no other', async (t) => {
+  let damaged: string | undefined;
+  const fixture = await createDeliveryFixture(t, {
+    respond: () => ok,
+    through: (store) => ({
+      ...store,
+      ownership: {
+        ...store.ownership,
+        owned: (...args) =>
+          args[1].some(({ stream }) => stream === damaged)
+            ? refuse()
+            : store.ownership.owned(...args),
+      },
+    }),
+  });
+  const { clock } = fixture;
+  const stream = await fixture.addStream({ types: ['a.made'] });
+  const other = await fixture.addStream({ types: ['b.made'] });
+  await fixture.start();
+  damaged = stream.id;
+  for (const each of [stream, other]) await fixture.update(each, { name: `${each.name}2` });
+  await fixture.publish('a.made', 'b.made');
+  await clock.advance(100);
+  assert.equal(await fixture.cursor(other), 2);
+  damaged = undefined;
+  await clock.advance(60_000);
+  assert.equal(await fixture.cursor(stream), 2);
+});
+
+test('a node whose streams the store refuses to free ends without that', async (t) => {
+  const fixture = await createDeliveryFixture(t, {
+    through: (store) => ({ ...store, ownership: { ...store.ownership, leave: refuse } }),
+  });
+  await fixture.start();
+  await fixture.stop();
+  assert.equal(fixture.reported('unexpected').length, 1);
 });
 
 test('a stream of which the store refuses to claim a row holds up no other', async (t) => {

@@ -515,6 +515,16 @@ export const deliveryMutants: readonly Mutant[] = [
     },
   },
   {
+    name: 'a claim that is refused as a whole for one stream',
+    file: 'delivery/claim-streams.ts',
+    before: 'claimOnce(deps, { ...request, takesOnly: true })',
+    after: 'claimOnce(deps, request)',
+    killedBy: {
+      file: 'test/delivery/refused-results.test.ts',
+      title: 'a free stream of which the store refuses to change a row holds up no other',
+    },
+  },
+  {
     name: 'a delivery that the node could not send and that counts as in progress',
     file: 'store/rules/settlement.ts',
     before:

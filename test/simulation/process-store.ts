@@ -231,6 +231,7 @@ export function storeOf(
         );
         if (names.length > 0) simulation.note(name, `owns ${names.join(', ')}`);
       }),
+      begin: exclusive('begin', ownership.begin),
       owned: exclusive('owned', ownership.owned, (_, node, known) => {
         oracle.delayed(known);
         for (const { stream } of known) oracle.removals.read(processOf(node), stream);

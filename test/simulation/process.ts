@@ -55,7 +55,7 @@ export interface Joined {
 const guardedCommands: ReadonlySet<string> = new Set(
   (
     'append head page firstSince settle claimDue feed ' +
-    'heartbeat claim owned raiseCursors release leave'
+    'heartbeat claim begin owned raiseCursors release leave'
   ).split(' '),
 );
 

@@ -29,6 +29,11 @@ export interface OwnershipStore {
    */
   claim(node: Node, request: ClaimRequest): Promise<OwnedStream[]>;
   /**
+   * Changes the parked rows, as a claim does, of streams that one has only taken. Returns the state of those
+   * that the node owns. May be repeated until an attempt begins.
+   */
+  begin(node: Node, streams: readonly StreamRef[], rule: WaitRule): Promise<OwnedStream[]>;
+  /**
    * Returns the current state of those streams that the node owns; a missing one has another owner
    * or was deleted. From the call until its result the node must start no work for them that is
    * based on an earlier state: from now on they count as seen. Subscriptions that the node did not know
@@ -120,6 +125,11 @@ export interface ClaimRequest extends WaitRule {
   readonly take: number;
   /** Which of the free streams to consider; all of them when absent. */
   readonly among?: ClaimFilter | undefined;
+  /**
+   * Leaves the rows of the streams as they are, after a claim that the store refused; {@link
+   * OwnershipStore.begin} follows.
+   */
+  readonly takesOnly?: boolean | undefined;
 }
 
 /** A part of the free streams, for a node that claims very many of them. */

@@ -5,7 +5,7 @@ import type { ClaimRequest, OwnedStream } from '../port/ownership.ts';
 import { skewMaxMs } from '../port/time.ts';
 import { run as runCommand } from './commands.ts';
 import { numbers, type Queries } from './database.ts';
-import { type OpenStream, ownedStreams } from './owned-streams.ts';
+import { type OpenStream, type OwnedAsk, ownedStreams } from './owned-streams.ts';
 import { runSteps } from './run-steps.ts';
 import { lockRuns, type Run, writeRuns } from './runs.ts';
 
@@ -21,9 +21,7 @@ export async function claim(
   node: Node,
   request: ClaimRequest,
 ): Promise<OwnedStream[]> {
-  const self = await tx.get<NodeRow>`
-    select lease_until > clock_timestamp() as alive, leat_now() as now from nodes
-    where id = ${node.id} and incarnation = ${node.incarnation} for key share`;
+  const self = await readNode(tx, node);
   if (self === undefined) return [];
   if (!(await beginsClaim(tx, node, request))) {
     const before = await tx.all<StreamRef>`
@@ -33,8 +31,28 @@ export async function claim(
   if (!self.alive) return [];
   await freeExpiredNodes(tx);
   const free = await takeFree(tx, node, request);
-  await begin(tx, await lockRuns(tx, free), self.now);
+  if (request.takesOnly !== true) await begin(tx, await lockRuns(tx, free), self.now);
   return ownedStreams(tx, open, { node, refs: free, rule: request });
+}
+
+/** Begins streams that a claim has only taken. */
+export async function beginTaken(
+  tx: Queries,
+  open: OpenStream,
+  { node, refs, rule }: OwnedAsk,
+): Promise<OwnedStream[]> {
+  const self = await readNode(tx, node);
+  if (self === undefined) return [];
+  const runs = [...(await lockRuns(tx, refs))].filter(([, { owner }]) => owner === node.id);
+  await begin(tx, new Map(runs), self.now);
+  return ownedStreams(tx, open, { node, refs: runs.map(([, run]) => run), rule });
+}
+
+/** Keeps claims and incarnations of the node off until the transaction ends. */
+function readNode(tx: Queries, node: Node): Promise<NodeRow | undefined> {
+  return tx.get<NodeRow>`
+    select lease_until > clock_timestamp() as alive, leat_now() as now from nodes
+    where id = ${node.id} and incarnation = ${node.incarnation} for key share`;
 }
 
 /** Returns false for a claim that was made before. */

@@ -16,7 +16,7 @@ import type {
 import { isSkewed, skewMaxMs } from '../port/time.ts';
 import { openedStream } from '../rows/streams.ts';
 import type { Seal } from '../seal.ts';
-import { claim } from './claims.ts';
+import { beginTaken, claim } from './claims.ts';
 import { run } from './commands.ts';
 import { runSteps } from './run-steps.ts';
 import { numbers, type Database, type Queries, withCommit } from './database.ts';
@@ -77,16 +77,12 @@ export function createOwnershipStore(deps: {
     },
     claim: (node, request) =>
       identity.transact(db, 'durable', (tx) => claim(tx, open, node, request)),
+    begin: (node, refs, rule) =>
+      identity.transact(db, 'durable', (tx) => beginTaken(tx, open, { node, refs, rule })),
     owned: (node, streams, rule) =>
       identity.transact(db, 'durable', (tx) => owned(tx, open, { node, refs: streams, rule })),
     hasSeen: (ref) => hasSeen(db, ref),
-    owner: async ({ tenant, stream }) => {
-      const row = await db.get<{ id: string }>`
-        select n.id from runs r join nodes n on n.id = r.owner
-        where r.tenant = ${tenant} and r.stream = ${stream}
-          and n.lease_until > clock_timestamp()`;
-      return row?.id;
-    },
+    owner: (ref) => owner(db, ref),
     raiseCursors: (cursors) =>
       identity.transact(db, 'relaxed', async (tx) =>
         raiseCursors(tx, await lockRuns(tx, cursors), cursors),
@@ -279,6 +275,13 @@ async function hasSeen(db: Queries, { tenant, stream }: StreamRef): Promise<bool
     where r.tenant = ${tenant} and r.stream = ${stream} and r.unseen
       and n.lease_until > clock_timestamp()`;
   return unseen === undefined;
+}
+
+async function owner(db: Queries, { tenant, stream }: StreamRef): Promise<string | undefined> {
+  const row = await db.get<{ id: string }>`
+    select n.id from runs r join nodes n on n.id = r.owner
+    where r.tenant = ${tenant} and r.stream = ${stream} and n.lease_until > clock_timestamp()`;
+  return row?.id;
 }
 
 async function release(

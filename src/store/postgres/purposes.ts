@@ -128,6 +128,7 @@ export const purposes: Purposes = {
     heartbeat: 'lease',
     // A node that releases streams does not claim free ones.
     claim: 'delivering',
+    begin: 'delivering',
     owned: 'delivering',
     hasSeen: commands,
     owner: commands,

@@ -48,6 +48,12 @@ export function createOwnershipStore(deps: {
       db.transact('relaxed', () => heartbeat(deps, node, leaseMs)),
     claim: async (node, request) =>
       db.transact('relaxed', () => claim(deps, node, request, deps.time.now())),
+    begin: async (node, streams, rule) =>
+      db.transact('relaxed', () =>
+        isPresent(db, node)
+          ? streams.flatMap((ref) => beginTaken(deps, node, ref, rule) ?? [])
+          : [],
+      ),
     owned: async (node, streams, rule) => {
       if (!isPresent(db, node)) return [];
       const read = (): OwnedStream[] =>
@@ -216,15 +222,33 @@ function claimOne(
   db.run`
     update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${request.claim}, unseen = 0
     where key = ${run.key}`;
+  if (request.takesOnly !== true) begin(db, run, now);
+  return ownedNow(deps, node, { tenant, stream }, request);
+}
+
+/** Begins a stream that a claim has only taken. */
+function beginTaken(
+  deps: Deps,
+  node: Node,
+  ref: StreamRef,
+  rule: WaitRule,
+): OwnedStream | undefined {
+  const run = readRun(deps.db, ref.tenant, ref.stream);
+  if (run?.owner !== node.id) return undefined;
+  begin(deps.db, run, deps.time.now());
+  return ownedNow(deps, node, ref, rule);
+}
+
+/** The attempts that parked these rows ended with the former owner. */
+function begin(db: Database, run: Run, now: Millis): void {
+  const { tenant, stream } = run;
   if (run.status === 'disabled') {
     const health = runCommand(db, failWaiting(historySteps, run, 'parked', now));
     writeRun(db, { ...run, health });
   }
-  // The attempts that parked these rows ended with their owner.
   db.run`
     update deliveries indexed by deliveries_due set due_at = ${now}
     where tenant = ${tenant} and stream = ${stream} and state = 'parked' and due_at is not null`;
-  return ownedNow(deps, node, { tenant, stream }, request);
 }
 
 /** The owner starts no work for the stream before it has this result. */
