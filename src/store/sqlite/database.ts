@@ -50,8 +50,8 @@ export type Durability = 'durable' | 'relaxed';
 
 export interface CommitHooks {
   /**
-   * Called after each read outside of a transaction, and before a transaction commits. Its error takes the
-   * place of what was read or thrown until then, and nothing is written.
+   * Called after each read outside of a transaction, and before a transaction commits and before a checkpoint.
+   * Its error takes the place of what was read or thrown until then, and nothing is written.
    */
   readonly read: () => void;
   /** Called before each transaction; an error that it throws refuses the transaction. */
@@ -87,10 +87,12 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
     },
     checkpoint: () => {
       try {
+        // Written into another file, the first page would make that look like this one.
+        hooks?.read();
         connection.exec('pragma wal_checkpoint(passive)');
       } catch {
         // As after a commit: the WAL has all of it, and the next checkpoint begins where this one
-        // did.
+        // did. The next transaction throws what lasts.
       }
     },
     close: () => {

@@ -7,6 +7,7 @@ import type { Directory } from '../directory/directory.ts';
 import { horizonOf } from '../directory/horizon.ts';
 import { createBodyWalk, createWalk, type WalkedPage } from '../directory/kept.ts';
 import { run } from './commands.ts';
+import type { Database } from './database.ts';
 import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
 
 /**
@@ -26,7 +27,7 @@ export function createUpkeepStore(
     // Pruning deletes them.
     dropEvents: () => Promise.resolve(0),
     releaseKept: createKeptReleaser(deps),
-    shrink: async () => doInStep(clock, Infinity, () => shrink(connection)),
+    shrink: async () => doInStep(clock, Infinity, () => shrink(db, connection)),
     noteLag: async ({ tenant, stream, reportedPercent }, percent) => {
       db.transact(
         'relaxed',
@@ -102,11 +103,11 @@ const shrinkPages = 32;
  * Returns how many pages were removed from the file; 0 as well if it was created without
  * `auto_vacuum`.
  */
-function shrink(connection: DatabaseSync): number {
+function shrink(db: Database, connection: DatabaseSync): number {
   const before = freePages(connection);
   if (before <= sparePages || !isShrinkable(connection)) return 0;
   const pages = Math.min(shrinkPages, before - sparePages);
-  connection.exec(`pragma incremental_vacuum(${pages})`);
+  db.transact('relaxed', () => connection.exec(`pragma incremental_vacuum(${pages})`));
   return Math.max(0, before - freePages(connection));
 }
 

@@ -1,5 +1,13 @@
 import assert from 'node:assert/strict';
-import { copyFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
@@ -102,6 +110,33 @@ describe('a SQLite file that disappears under the process', () => {
     });
   }
 
+  test('a backup is written over the file right before a checkpoint: that does not hide it', async (t) => {
+    const { file, store, clock, errors } = await open(t);
+    for (let count = 0; count < 11; count += 1) await store.log.append(1, [largeEvent()]);
+    const backup = await sources['a backup of the store']?.(t, store, file);
+    assert.ok(backup !== undefined);
+    await appendUntilCheckpoint(store, file);
+    for (let count = 1; count < 11; count += 1) await store.log.append(1, [largeEvent()]);
+    copyFileSync(backup, file);
+    await assert.rejects(store.log.append(1, [largeEvent()]), isGone);
+    await clock.advance(1000);
+    assert.ok(isGone(errors[0]));
+    assert.deepEqual(readFileSync(file), readFileSync(backup));
+  });
+
+  test('a backup is written over the file before it is to shrink: it stays as it is', async (t) => {
+    const { file, store, clock } = await open(t);
+    for (let count = 0; count < 80; count += 1) await store.log.append(1, [largeEvent()]);
+    await clock.advance(2000);
+    await store.log.append(1, [newEvent()]);
+    while ((await store.log.prune(1, { olderThanMs: 1000, take: 1000 })) > 0);
+    const backup = await sources['a backup of the store']?.(t, store, file);
+    assert.ok(backup !== undefined);
+    copyFileSync(backup, file);
+    await assert.rejects(store.upkeep.shrink(), isGone);
+    assert.deepEqual(readFileSync(file), readFileSync(backup));
+  });
+
   const commands: Record<string, (store: Store) => Promise<unknown>> = {
     'a read': ({ consoleSessions }) => consoleSessions.get(1, secretHash, false),
     'a change that finds nothing': ({ consoleSessions }) =>
@@ -141,10 +176,7 @@ describe('a SQLite file that disappears under the process', () => {
 
   test('checkpoints of the store itself are no change of its file', async (t) => {
     const { file, store, clock } = await open(t);
-    const { mtimeMs } = statSync(file);
-    const body = JSON.stringify({ data: 'x'.repeat(100_000) });
-    for (let count = 0; count < 60; count += 1) await store.log.append(1, [newEvent({ body })]);
-    assert.notEqual(statSync(file).mtimeMs, mtimeMs);
+    for (let count = 0; count < 5; count += 1) await appendUntilCheckpoint(store, file);
     await clock.advance(2000);
     await store.log.append(1, [newEvent()]);
   });
@@ -184,6 +216,19 @@ async function open(t: TestContext) {
   t.after(() => store.close());
   await addTenant(store, 'acme');
   return { file, store, clock, errors };
+}
+
+function largeEvent() {
+  return newEvent({ body: JSON.stringify({ data: 'x'.repeat(100_000) }) });
+}
+
+/** The store checkpoints before the commit that follows the first MiB of bodies. */
+async function appendUntilCheckpoint(store: Store, file: string): Promise<void> {
+  const { mtimeMs } = statSync(file);
+  for (let count = 0; count < 100 && statSync(file).mtimeMs === mtimeMs; count += 1) {
+    await store.log.append(1, [largeEvent()]);
+  }
+  assert.notEqual(statSync(file).mtimeMs, mtimeMs);
 }
 
 function isGone(error: unknown): boolean {
