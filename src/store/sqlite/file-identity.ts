@@ -94,7 +94,7 @@ export function openFileIdentity(file: string, { clock, report }: FileIdentityDe
   timer = clock.after(everyMs, watch);
   return {
     check,
-    checkContent: () => checkWritten(stateIn(fstatSync(descriptor, { bigint: true }))),
+    checkContent: () => checkWritten(openStateOf(descriptor, file)),
     checkHeader,
     close: () => {
       timer?.cancel();
@@ -132,6 +132,14 @@ function stateOf(path: string): FileState | undefined {
   }
 }
 
+function openStateOf(descriptor: number, file: string): FileState {
+  try {
+    return stateIn(fstatSync(descriptor, { bigint: true }));
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+}
+
 function stateIn({ dev, ino, mtimeNs, size }: BigIntStats): FileState {
   return { identity: `${dev} ${ino}`, written: `${mtimeNs} ${size}` };
 }
@@ -148,7 +156,7 @@ function headerOf(descriptor: number, file: string): Buffer {
     readSync(descriptor, header, 0, header.length, 0);
     return header;
   } catch (error) {
-    throw new StoreUnavailable(`${file} cannot be read.`, { cause: error });
+    throw unreadable(file, error);
   }
 }
 
@@ -163,6 +171,10 @@ function isLater(header: Buffer, before: Buffer): boolean {
     // Wraps after four thousand million changes of the first page.
     ((header.readUInt32BE(changesAt) - before.readUInt32BE(changesAt)) | 0) >= 0
   );
+}
+
+function unreadable(path: string, cause: unknown): StoreUnavailable {
+  return new StoreUnavailable(`${path} cannot be read.`, { cause });
 }
 
 function overwritten(path: string): StoreUnavailable {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import {
+import fs, {
   copyFileSync,
   readFileSync,
   renameSync,
@@ -8,6 +8,7 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
@@ -135,6 +136,25 @@ describe('a SQLite file that disappears under the process', () => {
     copyFileSync(backup, file);
     await assert.rejects(store.upkeep.shrink(), isGone);
     assert.deepEqual(readFileSync(file), readFileSync(backup));
+  });
+
+  test('a file system that does not say whether the file was written is unavailable, not an error of the program', async (t) => {
+    const { store } = await open(t);
+    const broken = Object.assign(new Error('EIO: i/o error, fstat'), { code: 'EIO' });
+    const stat = t.mock.method(fs, 'fstatSync', () => {
+      throw broken;
+    });
+    syncBuiltinESMExports();
+    try {
+      await assert.rejects(
+        store.clients.get(1, 'unknown'),
+        (error) => error instanceof StoreUnavailable && error.cause === broken,
+      );
+    } finally {
+      stat.mock.restore();
+      syncBuiltinESMExports();
+    }
+    await store.clients.get(1, 'unknown');
   });
 
   const commands: Record<string, (store: Store) => Promise<unknown>> = {
