@@ -54,6 +54,8 @@ export interface CommitHooks {
    * Its error takes the place of what was read or thrown until then, and nothing is written.
    */
   readonly read: () => void;
+  /** Called last within each transaction; may write as well. */
+  readonly last?: () => void;
   /** Called before each transaction; an error that it throws refuses the transaction. */
   readonly before: (durability: Durability) => void;
   /** Called after each commit. */
@@ -78,7 +80,7 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
         // First: a receiver of the hint may commit something else.
         hooks?.before(durability);
         setDurability(durability);
-        const result = inTransaction(connection, work, hooks?.read);
+        const result = inTransaction(connection, work, hooks);
         hooks?.committed(durability);
         return result;
       } catch (error) {
@@ -180,10 +182,15 @@ function durabilitySwitch(connection: DatabaseSync): (durability: Durability) =>
   };
 }
 
-function inTransaction<T>(connection: DatabaseSync, work: () => T, read?: () => void): T {
+function inTransaction<T>(
+  connection: DatabaseSync,
+  work: () => T,
+  hooks: CommitHooks | undefined,
+): T {
   connection.exec('begin immediate');
   try {
-    const result = checkedAfter(work, read);
+    const result = checkedAfter(work, hooks?.read);
+    hooks?.last?.();
     commit(connection);
     return result;
   } catch (error) {

@@ -24,6 +24,11 @@ export interface FileIdentity {
   checkContent(): void;
   /** Does the same and reads the first bytes of the file in any case. */
   checkHeader(): void;
+  /**
+   * Call it within each transaction. Gives the file another mark when it was written since it got the last
+   * one: so a copy of the file from before a checkpoint has a former one.
+   */
+  renew(connection: DatabaseSync): void;
   /** Call it after the connection was closed, once or again: closing a descriptor releases its locks (POSIX record locks). */
   close(): void;
 }
@@ -41,7 +46,10 @@ const everyMs = 1000;
  * caller moves the write-ahead log into the file, and then calls {@link openFileIdentity}.
  */
 export function markFile(connection: DatabaseSync, random: RandomBytes): void {
-  const mark = Buffer.from(random(4)).readInt32BE();
+  writeMark(connection, Buffer.from(random(4)).readInt32BE());
+}
+
+function writeMark(connection: DatabaseSync, mark: number): void {
   connection.exec(`pragma user_version = ${mark}`);
 }
 
@@ -62,13 +70,18 @@ export function openFileIdentity(file: string, { clock, report }: FileIdentityDe
   let written = opened?.written;
   /** For good: a checkpoint may write the first page again, into a file that lacks others. */
   let isOverwritten = false;
+  /** The next checkpoint brings another mark. */
+  let isRenewed = false;
   const readHeader = (): void => {
     const header = headerOf(descriptor, file);
-    isOverwritten ||= !isLater(header, last);
+    isOverwritten ||= !isNext(header, last);
     last = header;
   };
   const checkWritten = (state: FileState): void => {
-    if (state.written !== written) readHeader();
+    if (state.written !== written) {
+      readHeader();
+      isRenewed = false;
+    }
     written = state.written;
     if (isOverwritten) throw overwritten(file);
   };
@@ -96,6 +109,11 @@ export function openFileIdentity(file: string, { clock, report }: FileIdentityDe
     check,
     checkContent: () => checkWritten(openStateOf(descriptor, file)),
     checkHeader,
+    renew: (connection) => {
+      if (isRenewed) return;
+      writeMark(connection, nextMark(last));
+      isRenewed = true;
+    },
     close: () => {
       timer?.cancel();
       if (isClosed) return;
@@ -146,7 +164,6 @@ function stateIn({ dev, ino, mtimeNs, size }: BigIntStats): FileState {
 
 const magic = Buffer.from('SQLite format 3\0');
 /** Offsets in the header (sqlite.org/fileformat2.html#database_header). */
-const changesAt = 24;
 const userVersionAt = 60;
 const applicationIdAt = 68;
 
@@ -160,17 +177,25 @@ function headerOf(descriptor: number, file: string): Buffer {
   }
 }
 
-/** Returns whether a header is one that the same process has written, after another one or as that. */
-function isLater(header: Buffer, before: Buffer): boolean {
-  const isSame = (from: number, to: number): boolean =>
-    header.subarray(from, to).equals(before.subarray(from, to));
+/**
+ * Returns whether a header has the mark of the one before or the next one. The change counter of SQLite stays the
+ * same while one connection has the file for itself.
+ */
+function isNext(header: Buffer, before: Buffer): boolean {
+  const mark = markOf(header);
   return (
     header.subarray(0, magic.length).equals(magic) &&
     header.readUInt32BE(applicationIdAt) === applicationId &&
-    isSame(userVersionAt, userVersionAt + 4) &&
-    // Wraps after four thousand million changes of the first page.
-    ((header.readUInt32BE(changesAt) - before.readUInt32BE(changesAt)) | 0) >= 0
+    (mark === markOf(before) || mark === nextMark(before))
   );
+}
+
+function markOf(header: Buffer): number {
+  return header.readInt32BE(userVersionAt);
+}
+
+function nextMark(header: Buffer): number {
+  return (markOf(header) + 1) | 0;
 }
 
 function unreadable(path: string, cause: unknown): StoreUnavailable {

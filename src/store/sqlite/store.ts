@@ -159,6 +159,7 @@ interface OpenFile {
 function databaseOf(connection: DatabaseSync, { walSync, identity }: OpenFile): Database {
   return createDatabase(connection, {
     read: () => identity?.checkContent(),
+    last: () => identity?.renew(connection),
     before: (durability) => {
       identity?.check();
       if (durability === 'durable') walSync?.repair();

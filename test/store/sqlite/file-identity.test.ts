@@ -49,6 +49,12 @@ const sources: Readonly<
     return backup;
   },
   'a copy from before this start': async (_t, _store, file) => join(dirname(file), 'former.db'),
+  'a copy of the file from this start': async (_t, store, file) => {
+    const copy = join(dirname(file), 'earlier.db');
+    copyFileSync(file, copy);
+    await appendUntilCheckpoint(store, file);
+    return copy;
+  },
 };
 
 const secretHash = Buffer.alloc(32, 1);
