@@ -258,15 +258,18 @@ describe('publishing on the fast path', () => {
 
   test('fast path: requests before the responses are served one after the other', async () => {
     const connection = connectRecorded(fixture.port);
-    const ids = ['one', 'two', 'three'];
-    for (const id of ids) {
+    connection.socket.write(post(fixture.token, event));
+    // What is written until a connection is accepted arrives at once, and so not on the fast path.
+    await waitFor('the first response', () => responsesIn(connection.received()) === 1);
+    for (const id of ['one', 'two', 'three']) {
       connection.socket.write(post(fixture.token, `{"type":"a.b","data":{},"id":"${id}"}`));
       await new Promise((resolve) => setImmediate(resolve));
     }
-    await waitFor('all responses', () => responsesIn(connection.received()) === 3);
+    await waitFor('all responses', () => responsesIn(connection.received()) === 4);
     connection.socket.destroy();
     const found = connection.received().matchAll(/"offset":"([^"]+)"/g);
     const offsets = Array.from(found, ([, at = '']) => Buffer.from(at, 'base64url').toString());
+    assert.equal(offsets.length, 4);
     assert.deepEqual(offsets, offsets.toSorted(byText));
   });
 
