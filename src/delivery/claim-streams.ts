@@ -5,7 +5,7 @@ import type {
   OwnedStream,
   OwnershipStore,
 } from '../store/port/ownership.ts';
-import { type CulpritDeps, runForEach } from './culprits.ts';
+import { type CulpritDeps, runForEach, runOne } from './culprits.ts';
 
 interface ClaimDeps extends CulpritDeps {
   readonly ownership: Pick<OwnershipStore, 'claim' | 'begin'>;
@@ -29,10 +29,12 @@ export async function claimStreams(
   refused: (cursor: CursorRaise, code: string) => void,
 ): Promise<Claimed | undefined> {
   const { ownership, node } = deps;
-  const claimed = await claimOnce(deps, request);
+  const claim = (asked: ClaimRequest): Promise<OwnedStream[] | undefined> =>
+    runOne(deps, asked, () => ownership.claim(node, asked));
+  const claimed = await claim(request);
   if (claimed !== undefined) return { taken: claimed, begun: claimed };
   // The refused claim has left nothing, so its number is still the next one.
-  const taken = await claimOnce(deps, { ...request, takesOnly: true });
+  const taken = await claim({ ...request, takesOnly: true });
   if (taken === undefined) return undefined;
   const begun: OwnedStream[] = [];
   await runForEach(deps, taken.map(cursorOf), {
@@ -41,19 +43,6 @@ export async function claimStreams(
     refused,
   });
   return { taken, begun };
-}
-
-async function claimOnce(
-  deps: ClaimDeps,
-  request: ClaimRequest,
-): Promise<readonly OwnedStream[] | undefined> {
-  const results: (readonly OwnedStream[])[] = [];
-  await runForEach(deps, [request], {
-    run: () => deps.ownership.claim(deps.node, request),
-    done: (_requests, claimed) => results.push(claimed),
-    refused: () => undefined,
-  });
-  return results[0];
 }
 
 function cursorOf({ stream, epoch, run, cursor }: OwnedStream): CursorRaise {

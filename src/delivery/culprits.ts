@@ -42,22 +42,29 @@ export async function runForEach<One, Result>(
   }
 }
 
-/**
- * Runs a command about one runner until it succeeds. Where the store refuses it, the runner is abandoned, and
- * the result is `undefined`.
- */
-export async function runFor<Result>(
+/** Runs a command about one item until it succeeds. Where the store refuses it, the result is `undefined`. */
+export async function runOne<One, Result>(
+  deps: CulpritDeps,
+  one: One,
+  command: () => Promise<Result>,
+  refused: (one: One, code: string) => void = () => {},
+): Promise<Result | undefined> {
+  let result: Result | undefined;
+  await runForEach(deps, [one], {
+    run: command,
+    done: (_items, given) => {
+      result = given;
+    },
+    refused,
+  });
+  return result;
+}
+
+/** Does the same about a runner, which is abandoned where the store refuses the command. */
+export function runFor<Result>(
   deps: CulpritDeps & { readonly abandon: (runner: Runner, code: string) => void },
   runner: Runner,
   command: () => Promise<Result>,
 ): Promise<Result | undefined> {
-  let result: Result | undefined;
-  await runForEach(deps, [runner], {
-    run: command,
-    done: (_runners, given) => {
-      result = given;
-    },
-    refused: deps.abandon,
-  });
-  return result;
+  return runOne(deps, runner, command, deps.abandon);
 }

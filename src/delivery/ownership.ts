@@ -15,7 +15,7 @@ import type { SerialQueue } from '../core/serial-queue.ts';
 import { AbandonedStreams } from './abandoned-streams.ts';
 import type { Backoffs } from './backoffs.ts';
 import { claimStreams } from './claim-streams.ts';
-import { runForEach } from './culprits.ts';
+import { runForEach, runOne } from './culprits.ts';
 import { ClaimSweep } from './prefetch/claim-sweep.ts';
 import type { Outages } from './outages.ts';
 import type { DueClaims } from './prefetch/due-claims.ts';
@@ -256,8 +256,7 @@ class StreamOwnership implements Ownership {
       }
       const { ownership, node } = this.#deps;
       // Refused, its lease ends by itself.
-      const run = (): Promise<void> => ownership.leave(node);
-      await runForEach(this.#deps, [node], { run, refused: () => undefined });
+      await runOne(this.#deps, node, () => ownership.leave(node));
     });
   }
 

@@ -517,8 +517,8 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a claim that is refused as a whole for one stream',
     file: 'delivery/claim-streams.ts',
-    before: 'claimOnce(deps, { ...request, takesOnly: true })',
-    after: 'claimOnce(deps, request)',
+    before: 'claim({ ...request, takesOnly: true })',
+    after: 'claim(request)',
     killedBy: {
       file: 'test/delivery/refused-results.test.ts',
       title: 'a free stream of which the store refuses to change a row holds up no other',
