@@ -372,8 +372,10 @@ async function fillRedeliveries({
   waitForEnded,
 }: Filling): Promise<ConsoleData['redeliveries']> {
   const id = ids['nightly-export'];
-  await publishAll(leat, source.many('export.row', 80));
-  await waitForEnded(id, 80);
+  // Enough that the newest page of failures stays as it is for the twenty minutes that a crawl may take.
+  const count = 200;
+  await publishAll(leat, source.many('export.row', count));
+  await waitForEnded(id, count);
   const redeliver = async (body: object): Promise<string> => {
     const started = await expectBody<{ id: string }>(
       202,
