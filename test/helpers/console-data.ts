@@ -372,8 +372,9 @@ async function fillRedeliveries({
   waitForEnded,
 }: Filling): Promise<ConsoleData['redeliveries']> {
   const id = ids['nightly-export'];
-  // Enough that the newest page of failures stays as it is for the twenty minutes that a crawl may take.
-  const count = 200;
+  // Enough that the newest page of failures stays as it is for the ten minutes that a crawl may take, and
+  // fewer than the largest group has.
+  const count = 130;
   await publishAll(leat, source.many('export.row', count));
   await waitForEnded(id, count);
   const redeliver = async (body: object): Promise<string> => {
