@@ -373,7 +373,7 @@ async function fillRedeliveries({
 }: Filling): Promise<ConsoleData['redeliveries']> {
   const id = ids['nightly-export'];
   // Enough that the newest page of failures stays as it is for the ten minutes that a crawl may take, and
-  // fewer than the largest group has.
+  // fewer than the largest group has by default.
   const count = 130;
   await publishAll(leat, source.many('export.row', count));
   await waitForEnded(id, count);
