@@ -2,10 +2,27 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { freePort } from './ports.ts';
+import { freePort, ports } from './ports.ts';
+
+test('fetch connects to every port that tests choose', async () => {
+  assert.equal(await refusedOf(ports.min - 1), '10080');
+  for (let port = ports.min; port <= ports.max; port += 1) assert.equal(await refusedOf(port), '');
+});
+
+/** Returns a port that `fetch` refuses before it asks its dispatcher for a connection; '' for others. */
+async function refusedOf(port: number): Promise<string> {
+  const dispatcher = {
+    dispatch: () => {
+      throw new Error('asked');
+    },
+  };
+  const request = fetch(`http://127.0.0.1:${port}`, { dispatcher } as unknown as RequestInit);
+  const refusal = await request.then(String, ({ cause }: Error) => (cause as Error).message);
+  return refusal === 'asked' ? '' : String(port);
+}
 
 test('no two tests that run at the same time get the same port', async () => {
-  // Of twice 600 ports of 22,768 some would be the same by chance alone in nearly every run.
+  // Of twice 600 ports of 22,687 some would be the same by chance alone in nearly every run.
   const mine = await Promise.all(Array.from({ length: 600 }, () => freePort()));
   const script = `
     const { freePort } = await import(${JSON.stringify(new URL('ports.ts', import.meta.url).href)});

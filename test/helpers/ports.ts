@@ -5,8 +5,11 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Below the ports that systems assign on their own, so that a stopped server keeps its port. */
-const ports = { min: 10_000, max: 32_767 };
+/**
+ * Below the ports that systems assign on their own, so that a stopped server keeps its port; above the
+ * last one that `fetch` and browsers refuse to connect to, 10080 (Fetch Standard, "bad port").
+ */
+export const ports = { min: 10_081, max: 32_767 };
 
 /**
  * Has a file for each port, with the process that chose it. A program listens some time after that: a
