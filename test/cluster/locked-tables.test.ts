@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { describedOperations } from '../../src/api/operations.ts';
 import { type Cluster, startCluster } from '../helpers/cluster.ts';
-import { type Running, waitFor } from '../helpers/leat.ts';
-import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
+import { bootstrapClient, fetchToken, type Running, waitFor } from '../helpers/leat.ts';
+import { createStream, eventType, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
 /** Requests of each list at a time: more than the connections of any purpose. */
 const atOnce = 6;
 
-/** Without these tables nothing is published: the log itself, and who may publish. */
+/**
+ * Without these tables nothing is published: the log itself, and who may publish. An event with an id of its
+ * publisher needs `deliveries`, too.
+ */
 const ofPublishing: readonly string[] = [
   'apis',
   'client_grants',
@@ -55,11 +59,11 @@ describe('a lock on a table', () => {
       const { node, stream, locked } = await started(t);
       const path = '/api/v2/delivery-groups';
       await locked(['failure_groups'], async () => {
-        const lists = Array.from({ length: atOnce }, () => node.send('GET', path));
-        await publishing(node);
+        const lists = Promise.all(Array.from({ length: atOnce }, () => node.send('GET', path)));
+        await publishing(node, lists, 'failure_groups');
         assert.equal((await node.send('GET', `/api/v2/event-streams/${stream}`)).status, 200);
         // The lock outlasts them.
-        for (const response of await Promise.all(lists)) assert.equal(response.status, 503);
+        for (const response of await lists) assert.equal(response.status, 503);
         assert.equal((await fetch(`${node.url}/readyz`)).status, 200);
       });
       assert.equal((await node.send('GET', path)).status, 200);
@@ -79,9 +83,9 @@ describe('a lock on a table', () => {
       for (const { name } of tables) {
         if (ofPublishing.includes(name)) continue;
         await locked([name], async () => {
-          const lists = paths.map((path) => node.send('GET', path));
-          await publishing(node, name);
-          const responses = await Promise.all(lists);
+          const lists = Promise.all(paths.map((path) => node.send('GET', path)));
+          await publishing(node, lists, name);
+          const responses = await lists;
           for (const [index, { status }] of responses.entries()) {
             assert.ok([200, 404, 503].includes(status), `${name}: ${paths[index]}: ${status}`);
           }
@@ -105,13 +109,21 @@ async function started(t: TestContext) {
   return { cluster, node, stream, locked: await locker(t, cluster) };
 }
 
-/** Publishes steadily; each event is accepted. */
-async function publishing(node: Running, locked = ''): Promise<void> {
-  for (let count = 0; count < 20; count += 1) {
-    const { length } = await publish(node, 1);
-    assert.equal(length, 1, `an event was refused: ${locked}`);
+/** Publishes steadily, as clients do that have no token yet, until the lists have ended; all of it works. */
+async function publishing(node: Running, lists: Promise<unknown>, locked: string): Promise<void> {
+  const event = { type: eventType, data: { object: {} } };
+  const listed = new AbortController();
+  void lists.finally(() => listed.abort());
+  while (!listed.signal.aborted) {
+    const response = await node.send('POST', '/api/v2/events', event);
+    assert.equal(response.status, 202, `${locked}: ${await response.text()}`);
+    assert.notEqual(await fetchToken(node.url, bootstrapClient), '', locked);
+    // At the pace of a client, which leaves the machine to the others.
+    await sleep(betweenMs);
   }
 }
+
+const betweenMs = 10;
 
 /** Returns how to do something while tables are locked. */
 async function locker(t: TestContext, cluster: Cluster) {

@@ -138,7 +138,9 @@ export const purposes: Purposes = {
     leave: 'lease',
     nodes: commands,
   },
-  keys,
+  // Publishers need the keys, and without a token their client and its grant, whatever the connections for
+  // commands wait for. Those for publishing may wait for the row of a tenant, those of the log do not.
+  keys: { ...keys, list: 'log' },
   webhookKeys: keys,
   secrets: {
     keys: commands,
@@ -151,7 +153,7 @@ export const purposes: Purposes = {
     finish: commands,
   },
   clients: {
-    get: commands,
+    get: 'log',
     list: lists,
     listFrom: lists,
     access: 'access',
@@ -169,7 +171,7 @@ export const purposes: Purposes = {
   },
   grants: {
     get: commands,
-    of: commands,
+    of: 'log',
     list: lists,
     listFrom: lists,
     create: commands,
