@@ -97,7 +97,41 @@ describe('a lock on a table', () => {
       }
     },
   );
+
+  for (const table of ['streams', 'leat_schema', 'key_check']) {
+    test(
+      `what waited for ${table} and was given up does not wait on`,
+      { tags: ['long'] },
+      async (t) => {
+        const { node, cluster, stream, locked } = await started(t);
+        await locked([table], async () => {
+          const path = `/api/v2/event-streams/${stream}`;
+          const reads = Array.from({ length: atOnce }, () => node.send('GET', path));
+          for (const response of await Promise.all(reads)) {
+            assert.equal(response.status, table === 'streams' ? 503 : 200);
+          }
+          const isAnyWaiting = async (): Promise<boolean> =>
+            (await waitingSessions(cluster)).size > 0;
+          await waitFor('something that waits', isAnyWaiting);
+          const waiting = await waitingSessions(cluster);
+          // The lock outlasts them.
+          await waitFor('what waits to end', async () => {
+            const still = await waitingSessions(cluster);
+            return still.intersection(waiting).size === 0;
+          });
+        });
+      },
+    );
+  }
 });
+
+/** Returns the sessions that wait for a lock, each with the beginning of its statement. */
+async function waitingSessions(cluster: Cluster): Promise<Set<string>> {
+  const rows = await cluster.query<{ session: string }>(`
+    select pid || ' since ' || query_start as session from pg_stat_activity
+    where wait_event_type = 'Lock'`);
+  return new Set(rows.map(({ session }) => session));
+}
 
 async function started(t: TestContext) {
   const cluster = await startCluster(t);

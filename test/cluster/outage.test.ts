@@ -117,8 +117,8 @@ describe('an unavailable store', { concurrency: 2 }, () => {
     const [node] = nodes;
     assert.ok(node);
     for (let round = 0; round < rounds({ few: 3, all: 10 }); round++) {
-      // One that writes, and is not that of a new session.
-      const lost = cluster.proxy.loseAnswerTo('commit', ['begin read only', 'reset session']);
+      // Of changes of several statements: a single one begins and commits at once.
+      const lost = cluster.proxy.loseAnswerTo('commit', ['begin', 'reset session']);
       const ids = await publish(node, 40);
       for (const id of ids) traffic.acknowledged.add(id);
       await lost;

@@ -84,7 +84,8 @@ export interface DatabaseOptions {
   readonly bounds?: Bounds | undefined;
   /**
    * Bounds a statement or a transaction of any kind together with its wait for a connection; each of its
-   * statements has a second at least.
+   * statements has a second at least. The server gives them up, too: a session of which only this process
+   * has given up would wait on for a lock, and each try would leave one more behind.
    */
   readonly total?: { readonly ms: number; readonly clock: Pick<Clock, 'elapsedMs'> } | undefined;
   /** Checked before each statement, and after one that names a missing object. */
@@ -172,7 +173,8 @@ function databaseOn(pool: Pool, options: DatabaseOptions): Database {
   const single = (send: Send): Promise<pg.QueryResult> =>
     again(({ client, isShared, beginning }) => {
       if (time !== undefined) return inOne(client, beginning(beginBounded(time)), send, refuse);
-      if (isShared) return inOne(client, beginning(begin.durable), send, refuseCommit);
+      if (isShared || options.total !== undefined)
+        return inOne(client, beginning(begin.durable), send, refuseCommit);
       return send(client, refuseCommit);
     });
 

@@ -18,9 +18,9 @@ export interface Pools extends Readonly<Record<Purpose, Database>> {
 }
 
 /**
- * `lease`: join, heartbeat, leave. `publishing`: append. `delivering`: claim and settle. `log`:
- * read events and heads. `commands`: changes and reads of single rows, upkeep, hints. `lists`:
- * pages of the management API.
+ * `lease`: join, heartbeat, leave. `publishing`: append. `delivering`: claim and settle. `log`: read events,
+ * heads and what a token is issued and verified with. `commands`: changes and reads of single rows, upkeep,
+ * hints. `lists`: pages of the management API.
  */
 export type Purpose = (typeof purposes)[number];
 
@@ -47,7 +47,10 @@ const listBounds = { statementMs: 3000, waitMs: 2000, waitingMax: 64 };
  */
 const accessBounds = { ...listBounds, waitingMax: Infinity };
 
-/** A change, or a read of a row, is served or refused within this time and a second for each further statement. */
+/**
+ * A heartbeat, a change, or a read of a row or of the log is served or refused within this time and a second
+ * for each further statement.
+ */
 const commandMs = 9000;
 
 /** Returns how many connections each purpose has, of `total` including the one that listens. */
@@ -74,35 +77,33 @@ export function createPools(
 ): Pools {
   const { hosts, connectionsMax, clock, repair, lackedKey } = options;
   const shares = sharesOf(connectionsMax);
-  const lease = createDatabase({ hosts, connectionsMax: shares.lease });
+  const total = { ms: commandMs, clock };
+  const lease = createDatabase({ hosts, connectionsMax: shares.lease, total });
   const guard = createSchemaGuard({
     own: ownVersion(),
     read: () => schemaState(lease),
     lackedKey: () => lackedKey(lease),
   });
-  const commands: Database = createDatabase({
-    hosts,
-    connectionsMax: shares.commands,
-    total: { ms: commandMs, clock },
-    guard,
-    repair: (error) => repair(commands, error),
-  });
-  const open = (purpose: Purpose, bounds?: DatabaseOptions['bounds']): Database =>
+  const open = (
+    purpose: Purpose,
+    limits: Pick<DatabaseOptions, 'bounds' | 'total'> = {},
+  ): Database =>
     createDatabase({
       hosts,
-      bounds,
+      ...limits,
       guard,
       connectionsMax: shares[purpose],
       repair: (error) => repair(commands, error),
     });
+  const commands = open('commands', { total });
   const publishing = open('publishing');
   const pools = {
     lease,
     publishing,
     delivering: open('delivering'),
-    log: open('log'),
+    log: open('log', { total }),
     commands,
-    lists: open('lists', { ...listBounds, clock }),
+    lists: open('lists', { bounds: { ...listBounds, clock } }),
   };
   return {
     ...pools,

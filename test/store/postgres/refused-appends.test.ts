@@ -22,7 +22,8 @@ describe('PostgreSQL: a refused append', () => {
 
   test('a change whose confirmation is lost may be stored', async (t) => {
     const { store, proxy } = await fixture(t);
-    const lost = proxy.loseAnswerTo('commit\0');
+    // A single statement begins and commits at once.
+    const lost = proxy.loseAnswerTo('commit\0', ['begin']);
     await assert.rejects(addTenant(store, 'other'), (error) => {
       assert.ok(error instanceof StoreUnavailable);
       return error.mayBeStored;
@@ -32,7 +33,7 @@ describe('PostgreSQL: a refused append', () => {
 
   test('a change that is cut off before its commit is not stored', async (t) => {
     const { store, proxy, tenant, url } = await fixture(t);
-    const lost = proxy.loseAnswerTo('begin');
+    const lost = proxy.loseAnswerTo('begin', ['commit\0']);
     await assert.rejects(store.streams.delete(tenant, 'est_none'), (error) => {
       assert.ok(error instanceof StoreUnavailable);
       return !error.mayBeStored;
