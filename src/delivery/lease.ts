@@ -18,6 +18,8 @@ export interface Lease {
   /** Rises each time that it is held again: earlier results of the store may be out of date. */
   readonly term: number;
   start(): void;
+  /** Resolves when no renewal is under way or to come, so that none renews the lease of a node that has left. */
+  end(): Promise<void>;
   close(): void;
 }
 
@@ -47,6 +49,7 @@ export function createLease(deps: LeaseDeps): Lease {
   let term = 0;
   let timer: Timer | undefined;
   let closed = false;
+  let renewing = Promise.resolve();
 
   const isHeld = (): boolean => clock.elapsedMs() < heldUntilMs;
   const renew = async (): Promise<void> => {
@@ -71,7 +74,14 @@ export function createLease(deps: LeaseDeps): Lease {
     }
     heldUntilMs = sentMs + settings.leaseStopMs;
     deps.renewed(heartbeat, shareGrew);
-    timer = clock.after(settings.heartbeatMs, () => void renew());
+    timer = clock.after(settings.heartbeatMs, start);
+  };
+  const start = (): void => {
+    renewing = renew();
+  };
+  const close = (): void => {
+    closed = true;
+    timer?.cancel();
   };
 
   return {
@@ -84,10 +94,11 @@ export function createLease(deps: LeaseDeps): Lease {
     get term() {
       return term;
     },
-    start: () => void renew(),
-    close: () => {
-      closed = true;
-      timer?.cancel();
+    start,
+    end: async () => {
+      close();
+      await renewing;
     },
+    close,
   };
 }

@@ -88,7 +88,7 @@ export interface OwnershipDeps {
   readonly clock: Clock;
   readonly serialQueue: SerialQueue;
   readonly storeRetry: StoreRetry;
-  readonly lease: Pick<Lease, 'share' | 'term'>;
+  readonly lease: Pick<Lease, 'share' | 'term' | 'end'>;
   readonly settings: Pick<
     DeliverySettings,
     'tailEventsMax' | 'tailBytesMax' | 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'
@@ -254,7 +254,8 @@ class StreamOwnership implements Ownership {
         const some = all.slice(index, index + batchSize);
         await this.#release(some.map((runner) => runner.lastUpdate()));
       }
-      const { ownership, node } = this.#deps;
+      const { ownership, node, lease } = this.#deps;
+      await lease.end();
       // Refused, its lease ends by itself.
       await runOne(this.#deps, node, () => ownership.leave(node));
     });

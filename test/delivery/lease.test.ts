@@ -4,17 +4,25 @@ import type { Store } from '../../src/store/port/store.ts';
 import { waitRule } from '../store/contract/fixture.ts';
 import { createDeliveryFixture, settings, type DeliveryFixture } from './fixture.ts';
 
+interface Heartbeats {
+  arrive: boolean;
+  /** They wait for this on their way. */
+  way: Promise<void>;
+}
+
 /** A dispatcher whose heartbeats, and only those, can be blocked. */
 async function createLeaseFixture(
   t: TestContext,
-): Promise<{ fixture: DeliveryFixture; heartbeats: { arrive: boolean } }> {
-  const heartbeats = { arrive: true };
+): Promise<{ fixture: DeliveryFixture; heartbeats: Heartbeats }> {
+  const heartbeats: Heartbeats = { arrive: true, way: Promise.resolve() };
   const through = (store: Store): Store => ({
     ...store,
     ownership: {
       ...store.ownership,
-      heartbeat: (...args) =>
-        heartbeats.arrive ? store.ownership.heartbeat(...args) : fixture.unavailable(),
+      heartbeat: async (...args) => {
+        await heartbeats.way;
+        return heartbeats.arrive ? store.ownership.heartbeat(...args) : fixture.unavailable();
+      },
     },
   });
   const fixture = await createDeliveryFixture(t, { through });
@@ -37,6 +45,23 @@ describe('the lease of a node', () => {
     assert.deepEqual(await takeAll(fixture), []);
     assert.equal((await fixture.publishMany(3)).length, 3);
     assert.equal(fixture.sent().length, 3);
+  });
+
+  test('a heartbeat under way does not renew the lease of a node that has left', async (t) => {
+    const { fixture, heartbeats } = await createLeaseFixture(t);
+    await fixture.addStream();
+    await fixture.start();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    heartbeats.way = promise;
+    await fixture.clock.advance(settings.heartbeatMs);
+    const stopped = fixture.stop();
+    await fixture.clock.advance(1);
+    resolve();
+    await stopped;
+    await fixture.clock.advance(1);
+    assert.equal((await takeAll(fixture)).length, 1);
+    const living = (await fixture.store.ownership.nodes()).map(({ id }) => id);
+    assert.deepEqual(living, ['other']);
   });
 
   test('the lease ends for the node before it ends for others', async (t) => {
