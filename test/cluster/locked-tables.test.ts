@@ -110,10 +110,10 @@ describe('a lock on a table', () => {
           for (const response of await Promise.all(reads)) {
             assert.equal(response.status, table === 'streams' ? 503 : 200);
           }
-          const isAnyWaiting = async (): Promise<boolean> =>
-            (await waitingSessions(cluster)).size > 0;
-          await waitFor('something that waits', isAnyWaiting);
-          const waiting = await waitingSessions(cluster);
+          const waiting = await waitFor('something that waits', async () => {
+            const sessions = await waitingSessions(cluster);
+            return sessions.size > 0 && sessions;
+          });
           // The lock outlasts them.
           await waitFor('what waits to end', async () => {
             const still = await waitingSessions(cluster);
