@@ -66,8 +66,6 @@ export class Hub {
     this.readers.add(reader);
     reader.group.readers.add(reader);
     if (this.#tail === undefined) return this.pollHead();
-    // The position of the reader may be above the head that this node knows.
-    this.reached(reader.position);
     this.advance(reader);
   }
 
@@ -120,8 +118,12 @@ export class Hub {
     if (tail === undefined) return;
     while (reader.state === 'behind' && !reader.isReading) {
       if (reader.sink.isBlocked) return reader.startTimeout(settings.stalledMs);
-      // Above the head of this node: it skips the events in between.
-      if (reader.position > tail.head) return;
+      if (reader.position > tail.head) {
+        // It has read events before the hint of them arrived: they are read for all.
+        if (reader.position > this.#head) this.reached(reader.position);
+        // Continues when this node knows as many, or skips those in between.
+        return;
+      }
       if (reader.position === tail.head) return this.#follow(tail, reader);
       if (!tail.covers(reader.position)) {
         reader.isReading = true;
@@ -336,26 +338,30 @@ export class Hub {
   }
 
   async #readForAll(tail: Tail<FilterGroup>): Promise<void> {
-    this.#isReading = true;
     await this.#call(() => this.#readPages(tail));
-    this.#isReading = false;
     for (const reader of this.readers) this.advance(reader);
   }
 
   async #readPages(tail: Tail<FilterGroup>): Promise<void> {
     const { tenant, log, settings } = this.#deps;
     const { pageEvents: take, pageBytes: bytesMax } = settings;
-    while (tail.head < this.#head && tail.hasFollowers) {
-      const { head } = tail;
-      const page = await log.page(tenant, { after: head, upTo: this.#head, take, bytesMax });
-      if (this.#isClosed || tail !== this.#tail) return;
-      this.#push(tail, page.events);
-      // The oldest may have been pruned.
-      if (page.scannedTo > tail.head) this.#skip(tail, page.scannedTo);
-      // A log that ends before its head is read again at the next tick, not at once.
-      if (tail.head === head) return;
+    this.#isReading = true;
+    try {
+      while (tail.head < this.#head && tail.hasFollowers) {
+        const { head } = tail;
+        const page = await log.page(tenant, { after: head, upTo: this.#head, take, bytesMax });
+        if (this.#isClosed || tail !== this.#tail) return;
+        this.#push(tail, page.events);
+        // The oldest may have been pruned.
+        if (page.scannedTo > tail.head) this.#skip(tail, page.scannedTo);
+        // A log that ends before its head is read again at the next tick, not at once.
+        if (tail.head === head) return;
+      }
+      if (tail.head < this.#head) this.#skip(tail, this.#head);
+    } finally {
+      // Not later: a hint that arrives after the last look at the head starts the next read.
+      this.#isReading = false;
     }
-    if (tail.head < this.#head) this.#skip(tail, this.#head);
   }
 
   /** Closes a stalled reader when too much waits for it, in its sink and in the log. */

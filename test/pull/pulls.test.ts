@@ -182,6 +182,36 @@ describe('a reader that is behind', () => {
     assert.deepEqual(late.offsets, shown(...range(1, 1001)));
   });
 
+  test('a reader that has read the log further than this node knew receives the next event at once', async (t) => {
+    const held: (() => void)[] = [];
+    let holds = true;
+    const fixture = await openFixture(t, {
+      // Events are in the log before this node receives the hint of them.
+      around: (store) => ({
+        ...store,
+        watch: (listener) =>
+          store.watch((hint) => {
+            if (holds) held.push(() => listener(hint));
+            else listener(hint);
+          }),
+      }),
+    });
+    await fixture.append('a.made');
+    const live = await fixture.open();
+    await fixture.append('a.made');
+    const [behind, filtered] = await Promise.all([
+      fixture.open({ after: 0 }),
+      fixture.open({ after: 0, types: ['a.made'] }),
+    ]);
+    assert.deepEqual(behind.offsets, shown(1, 2), 'it has read above the head of this node');
+    holds = false;
+    for (const emit of held) emit();
+    await fixture.append('a.made');
+    await fixture.clock.advance(0);
+    assert.deepEqual(live.offsets, shown(2, 3));
+    for (const wire of [behind, filtered]) assert.deepEqual(wire.offsets, shown(1, 2, 3));
+  });
+
   test('a reader that is behind receives its position while no event matches', async (t) => {
     const fixture = await openFixture(t);
     await fixture.append(...many(30));
