@@ -18,7 +18,7 @@ export interface Lease {
   /** Rises each time that it is held again: earlier results of the store may be out of date. */
   readonly term: number;
   start(): void;
-  /** Resolves when no renewal is under way or to come, so that none renews the lease of a node that has left. */
+  /** Resolves when no heartbeat is under way or to come, so that none renews the lease of a node that has left. */
   end(): Promise<void>;
   close(): void;
 }
@@ -49,14 +49,19 @@ export function createLease(deps: LeaseDeps): Lease {
   let term = 0;
   let timer: Timer | undefined;
   let closed = false;
-  let renewing = Promise.resolve();
+  /** The last heartbeat that was sent. */
+  let sent: Promise<unknown> = Promise.resolve();
 
   const isHeld = (): boolean => clock.elapsedMs() < heldUntilMs;
   const renew = async (): Promise<void> => {
     let sentMs = 0;
     const heartbeat = await storeRetry.run(() => {
+      // One that failed is not repeated: this never settles.
+      if (closed) return new Promise<never>(() => undefined);
       sentMs = clock.elapsedMs();
-      return ownership.heartbeat(node, settings.leaseMs);
+      const beat = ownership.heartbeat(node, settings.leaseMs);
+      sent = beat;
+      return beat;
     });
     if (closed) return;
     if (heartbeat === undefined) {
@@ -74,10 +79,7 @@ export function createLease(deps: LeaseDeps): Lease {
     }
     heldUntilMs = sentMs + settings.leaseStopMs;
     deps.renewed(heartbeat, shareGrew);
-    timer = clock.after(settings.heartbeatMs, start);
-  };
-  const start = (): void => {
-    renewing = renew();
+    timer = clock.after(settings.heartbeatMs, () => void renew());
   };
   const close = (): void => {
     closed = true;
@@ -94,10 +96,10 @@ export function createLease(deps: LeaseDeps): Lease {
     get term() {
       return term;
     },
-    start,
+    start: () => void renew(),
     end: async () => {
       close();
-      await renewing;
+      await Promise.allSettled([sent]);
     },
     close,
   };

@@ -64,6 +64,23 @@ describe('the lease of a node', () => {
     assert.deepEqual(living, ['other']);
   });
 
+  test('heartbeats that fail do not delay a stop, and none is sent after it', async (t) => {
+    const { fixture, heartbeats } = await createLeaseFixture(t);
+    await fixture.addStream();
+    await fixture.start();
+    heartbeats.arrive = false;
+    await fixture.clock.advance(settings.heartbeatMs + 100);
+    let isStopped = false;
+    void fixture.stop().then(() => (isStopped = true));
+    await fixture.clock.advance(1);
+    assert.ok(isStopped);
+    heartbeats.arrive = true;
+    await fixture.clock.advance(10_000);
+    assert.equal((await takeAll(fixture)).length, 1);
+    const living = (await fixture.store.ownership.nodes()).map(({ id }) => id);
+    assert.deepEqual(living, ['other']);
+  });
+
   test('the lease ends for the node before it ends for others', async (t) => {
     const { fixture, heartbeats } = await createLeaseFixture(t);
     await fixture.addStream();
