@@ -44,6 +44,8 @@ export class Hub {
   /** The highest offset that the log is known to have. */
   #head: Offset = 0;
   #isPolling = false;
+  /** Asked for while the head was being read, perhaps before what is asked about. */
+  #pollsAgain = false;
   #isReading = false;
   #isClosed = false;
   /** Raised by each restart: results of earlier calls are about another log. */
@@ -86,6 +88,7 @@ export class Hub {
 
   /** Reads the head of the log from the store: a hint is best effort. */
   pollHead(): void {
+    this.#pollsAgain = this.#isPolling;
     if (!this.#isPolling) void this.#readHead();
   }
 
@@ -206,6 +209,7 @@ export class Hub {
       this.reached(head);
     });
     this.#isPolling = false;
+    if (this.#pollsAgain) this.pollHead();
   }
 
   #remove(reader: Reader): boolean {
@@ -339,6 +343,8 @@ export class Hub {
 
   async #readForAll(tail: Tail<FilterGroup>): Promise<void> {
     await this.#call(() => this.#readPages(tail));
+    // Of a log that was replaced meanwhile: hints about the present one have waited.
+    if (tail !== this.#tail) this.#catchUp();
     for (const reader of this.readers) this.advance(reader);
   }
 

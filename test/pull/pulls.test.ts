@@ -606,6 +606,102 @@ describe('events of another process', () => {
   });
 });
 
+/** A fixture whose reads of the log can be held, once they have been answered, and that can be sent hints. */
+async function openHeld(t: TestContext): Promise<{
+  fixture: PullFixture;
+  /** Holds the next read of a kind; returns how to let it go. */
+  hold: (read: 'head' | 'page') => () => Promise<void>;
+  emit: (hint: Hint) => Promise<void>;
+}> {
+  const listeners = new Set<(hint: Hint) => void>();
+  const held: { head?: Promise<void>; page?: Promise<void> } = {};
+  const through =
+    <A extends unknown[], T>(name: 'head' | 'page', read: (...args: A) => Promise<T>) =>
+    async (...args: A): Promise<T> => {
+      const wait = held[name];
+      delete held[name];
+      const result = await read(...args);
+      await wait;
+      return result;
+    };
+  const fixture = await openFixture(t, {
+    // The hints of appends are lost.
+    around: (store) => ({
+      ...store,
+      log: {
+        ...store.log,
+        head: through('head', store.log.head),
+        page: through('page', store.log.page),
+      },
+      watch: (listener) => {
+        listeners.add(listener);
+        return () => listeners.delete(listener);
+      },
+    }),
+  });
+  return {
+    fixture,
+    hold: (read) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      held[read] = promise;
+      return async () => {
+        resolve();
+        await fixture.clock.advance(0);
+      };
+    },
+    emit: async (hint) => {
+      for (const listener of listeners) listener(hint);
+      await fixture.clock.advance(0);
+    },
+  };
+}
+
+describe('what happens while the log is read', () => {
+  test('a `missed` hint during a read of the head leads to another one', async (t) => {
+    const { fixture, hold, emit } = await openHeld(t);
+    const wire = await fixture.open();
+    const release = hold('head');
+    await emit({ kind: 'missed' });
+    await fixture.append('a.made');
+    await emit({ kind: 'missed' });
+    assert.deepEqual(wire.offsets, []);
+    await release();
+    assert.deepEqual(wire.offsets, shown(1));
+  });
+
+  test('a pull that begins after a replacement waits for no read of before', async (t) => {
+    const { fixture, hold, emit } = await openHeld(t);
+    await fixture.append('a.made');
+    await fixture.open();
+    // The connections of the tenant are counted as long as one is reserved.
+    const reserved = fixture.pulls.reserve(fixture.tenant, 'other');
+    const release = hold('head');
+    await emit({ kind: 'missed' });
+    await emit({ kind: 'replaced' });
+    const wire = await fixture.open({ after: 0 });
+    await release();
+    assert.deepEqual(wire.offsets, shown(1));
+    reserved?.release();
+  });
+
+  test('a hint about the new log counts although a page of the former one is being read', async (t) => {
+    const { fixture, hold, emit } = await openHeld(t);
+    await fixture.append('a.made');
+    await fixture.open();
+    const reserved = fixture.pulls.reserve(fixture.tenant, 'other');
+    const release = hold('page');
+    const head = await fixture.append('a.made');
+    await emit({ kind: 'head', tenant: fixture.tenant, head });
+    await emit({ kind: 'replaced' });
+    const wire = await fixture.open({ after: head });
+    const next = await fixture.append('a.made');
+    await emit({ kind: 'head', tenant: fixture.tenant, head: next });
+    await release();
+    assert.deepEqual(wire.offsets, shown(next));
+    reserved?.release();
+  });
+});
+
 describe('the replacement of the store', () => {
   test('the replacement of the store ends every pull without an error, and the head is read again', async (t) => {
     let head: number | undefined;
