@@ -158,12 +158,12 @@ const variables: Record<
   },
   LEAT_STORE_CONNECTIONS: {
     name: 'storeConnections',
-    fallback: 12,
+    fallback: 13,
     good: [
-      ['7', 7],
+      ['8', 8],
       ['100', 100],
     ],
-    bad: ['6', '101', '12.5', '-12'],
+    bad: ['7', '101', '12.5', '-12'],
   },
   LEAT_SECRET_KEY: {
     name: 'secretKeys',

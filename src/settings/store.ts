@@ -12,8 +12,8 @@ export const storeSettings = {
   },
   storeConnections: {
     variable: 'LEAT_STORE_CONNECTIONS',
-    parse: wholeNumber(7, 100),
-    fallback: '12',
+    parse: wholeNumber(8, 100),
+    fallback: '13',
     doc: 'maximum PostgreSQL connections of one process',
   },
   secretKeys: {

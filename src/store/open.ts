@@ -14,7 +14,7 @@ export interface StoreOptions {
   readonly random: RandomBytes;
   /** The clock of leases and ages where the engine has none of its own, and of pauses. */
   readonly clock: Clock;
-  /** Connections to PostgreSQL (`LEAT_STORE_CONNECTIONS`); 12 by default. */
+  /** Connections to PostgreSQL (`LEAT_STORE_CONNECTIONS`); 13 by default. */
   readonly connectionsMax?: number | undefined;
   /**
    * Defers a commit until other calls of the same turn have joined it; `setImmediate` by default.
@@ -40,7 +40,7 @@ export async function openStore({
   location,
   defer = (action) => setImmediate(action),
   report = warn,
-  connectionsMax = 12,
+  connectionsMax = 13,
   ...rest
 }: StoreOptions): Promise<Store> {
   if (location.engine === 'postgres') {

@@ -5,6 +5,7 @@ import pg from 'pg';
 import { describedOperations } from '../../src/api/operations.ts';
 import { type Cluster, startCluster } from '../helpers/cluster.ts';
 import { bootstrapClient, fetchToken, type Running, waitFor } from '../helpers/leat.ts';
+import { openPull } from '../helpers/pull.ts';
 import { createStream, eventType, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
 /** Requests of each list at a time: more than the connections of any purpose. */
@@ -95,6 +96,37 @@ describe('a lock on a table', () => {
       for (const [index, { status }] of responses.entries()) {
         assert.ok([200, 404].includes(status), `${paths[index]}: ${status}`);
       }
+    },
+  );
+
+  test(
+    'pulls that wait for events keep neither tokens nor the API waiting',
+    { tags: ['long'] },
+    async (t) => {
+      const { cluster, node, locked } = await started(t);
+      await publish(node, 1);
+      const partitions = await cluster.query<{ name: string }>(`
+        select inhrelid::regclass::text as name from pg_inherits where inhparent = 'events'::regclass`);
+      await locked(
+        partitions.map(({ name }) => name),
+        async () => {
+          const token = await fetchToken(node.url, bootstrapClient);
+          // With filters of their own, so that each reads pages of its own.
+          const pulls = await Promise.all(
+            Array.from({ length: atOnce }, (_, n) => {
+              const types = `event_type=${eventType}&event_type=other.made_${n}`;
+              const from = 'from_timestamp=2020-01-01T00:00:00Z';
+              return openPull(`${node.url}/api/v2/events?${from}&${types}`, token);
+            }),
+          );
+          for (let count = 0; count < 20; count += 1) {
+            assert.notEqual(await fetchToken(node.url, bootstrapClient), '');
+            assert.equal((await node.send('GET', '/api/v2/clients')).status, 200);
+            await sleep(500);
+          }
+          for (const pull of pulls) pull.close();
+        },
+      );
     },
   );
 

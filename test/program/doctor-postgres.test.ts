@@ -42,11 +42,11 @@ describe('leat doctor on PostgreSQL', () => {
       const store = await server.createDatabase();
       const tempStore = await createTempStore();
       t.after(() => tempStore.remove());
-      const node = await startLeat(tempStore, { LEAT_STORE: store, LEAT_STORE_CONNECTIONS: '7' });
+      const node = await startLeat(tempStore, { LEAT_STORE: store, LEAT_STORE_CONNECTIONS: '8' });
       t.after(() => node.kill());
       const connections = (each: string): Promise<string> =>
         examine('connections', store, { LEAT_STORE_CONNECTIONS: each });
-      assert.equal(await connections('7'), 'ok: 7 of 27 are for 1 node');
+      assert.equal(await connections('8'), 'ok: 8 of 27 are for 1 node');
       assert.match(await connections('14'), /^warn: 14 of 27 are for 1 node, which leaves too few/);
       assert.equal(await connections('28'), 'bad: 28 of 27 are for 1 node');
       // A limit of the database or of the user counts as well.

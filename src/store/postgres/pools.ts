@@ -18,20 +18,28 @@ export interface Pools extends Readonly<Record<Purpose, Database>> {
 }
 
 /**
- * `lease`: join, heartbeat, leave. `publishing`: append. `delivering`: claim and settle. `log`: read events,
- * heads and what a token is issued and verified with. `commands`: changes and reads of single rows, upkeep,
- * hints. `lists`: pages of the management API.
+ * `lease`: join, heartbeat, leave. `publishing`: append. `delivering`: claim and settle. `log`: read events
+ * and heads. `tokens`: what a token is issued and verified with. `commands`: changes and reads of single rows,
+ * upkeep, hints. `lists`: pages of the management API.
  */
 export type Purpose = (typeof purposes)[number];
 
-const purposes = ['lease', 'publishing', 'delivering', 'log', 'commands', 'lists'] as const;
+const purposes = [
+  'lease',
+  'publishing',
+  'delivering',
+  'log',
+  'tokens',
+  'commands',
+  'lists',
+] as const;
 
 /** One connection for each purpose, and the one that listens. */
 const connectionsMin = purposes.length + 1;
 
 /**
  * The purposes that get the connections beyond one each, in turns. The heartbeat needs no second
- * one.
+ * one, nor do keys, which are cached, and requests for tokens, which are few.
  */
 const turns = ['publishing', 'delivering', 'log', 'commands', 'lists', 'publishing', 'delivering'];
 
@@ -102,6 +110,7 @@ export function createPools(
     publishing,
     delivering: open('delivering'),
     log: open('log', { total }),
+    tokens: open('tokens', { total }),
     commands,
     lists: open('lists', { bounds: { ...listBounds, clock } }),
   };

@@ -138,9 +138,9 @@ export const purposes: Purposes = {
     leave: 'lease',
     nodes: commands,
   },
-  // Publishers need the keys, and without a token their client and its grant, whatever the connections for
-  // commands wait for. Those for publishing may wait for the row of a tenant, those of the log do not.
-  keys: { ...keys, list: 'log' },
+  // Publishers need the keys, and without a token their client and its grant, whatever the connections of
+  // other purposes wait for.
+  keys: { ...keys, list: 'tokens' },
   webhookKeys: keys,
   secrets: {
     keys: commands,
@@ -153,7 +153,7 @@ export const purposes: Purposes = {
     finish: commands,
   },
   clients: {
-    get: 'log',
+    get: 'tokens',
     list: lists,
     listFrom: lists,
     access: 'access',
@@ -171,7 +171,7 @@ export const purposes: Purposes = {
   },
   grants: {
     get: commands,
-    of: 'log',
+    of: 'tokens',
     list: lists,
     listFrom: lists,
     create: commands,

@@ -193,6 +193,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       lease: commandsOn(pools.lease, deps),
       delivering: commandsOn(pools.delivering, deps),
       log: commandsOn(pools.log, deps),
+      tokens: commandsOn(pools.tokens, deps),
       commands: commandsOn(pools.commands, deps),
       lists: commandsOn(pools.lists, deps),
     },

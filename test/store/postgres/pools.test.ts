@@ -4,11 +4,11 @@ import { sharesOf } from '../../../src/store/postgres/pools.ts';
 
 describe('connections by purpose', () => {
   test('sharesOf: each purpose has one connection of the minimum', () => {
-    assert.deepEqual([...new Set(Object.values(sharesOf(7)))], [1]);
+    assert.deepEqual([...new Set(Object.values(sharesOf(8)))], [1]);
   });
 
   test('sharesOf: no share exceeds the total with the connection that listens', () => {
-    for (let total = 7; total <= 100; total += 1) {
+    for (let total = 8; total <= 100; total += 1) {
       const shares = Object.values(sharesOf(total));
       assert.equal(
         shares.reduce((sum, share) => sum + share, 1),
