@@ -75,11 +75,15 @@ export const simulationMutants: readonly Mutant[] = [
   const renew = async (): Promise<void> => {
     let sentMs = 0;
     const heartbeat = await storeRetry.run(() => {
+      // One that failed is not repeated: this never settles.
+      if (closed) return new Promise<never>(() => undefined);
       sentMs = clock.elapsedMs();`,
     after: `const isHeld = (): boolean => clock.now() < heldUntilMs;
   const renew = async (): Promise<void> => {
     let sentMs = 0;
     const heartbeat = await storeRetry.run(() => {
+      // One that failed is not repeated: this never settles.
+      if (closed) return new Promise<never>(() => undefined);
       sentMs = clock.now();`,
   },
   {
