@@ -178,7 +178,7 @@ async function readCode(request: FastifyRequest, reply: FastifyReply): Promise<C
   const bounds = { bytesMax: codeBytesMax };
   const { bytes } = await readBody(request.raw, reply.raw, {}, bounds);
   if (bytes === undefined) throw badBody('Missing body', 'body', bodyText);
-  const { value } = runSync(parseInSteps(bytes, codeBytesMax));
+  const { value } = runSync(parseInSteps(bytes, { partsMax: codeBytesMax }));
   checkCode(value);
   return value as CodeSent;
 }

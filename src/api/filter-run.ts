@@ -28,11 +28,7 @@ export class FilterRun {
   /** Parses the body of an event and returns whether it matches. */
   async matchesBody(body: string): Promise<boolean> {
     this.#slice.left -= body.length / 2;
-    return this.matches(JSON.parse(body) as Json);
-  }
-
-  async matches(envelope: Json): Promise<boolean> {
-    const fields = new Fields(envelope);
+    const fields = new Fields(JSON.parse(body) as Json);
     let at: Position = this.#filter.start;
     for (;;) {
       at = this.#filter.evaluate(fields, at, this.#slice);

@@ -80,6 +80,11 @@ export interface BodyRule {
   readonly bytesMax?: number | undefined;
   /** Schemas of further media types, next to `application/json`; any other is 415. */
   readonly mediaTypes?: Readonly<Record<string, TSchema>> | undefined;
+  /**
+   * Fields of the body in which numbers stay as they were sent: the handler receives those that a
+   * double cannot hold as `JSON.rawJSON`. Elsewhere a number that would be rounded is 400.
+   */
+  readonly numbersKept?: readonly string[] | undefined;
   /** The handler receives the bytes of the body and checks them itself; the schemas document it. */
   readonly unparsed?: boolean | undefined;
 }

@@ -9,7 +9,7 @@ import {
   publishCloudEvent,
   publishCloudEvents,
 } from '../schemas/events.ts';
-import { parseBody } from './http/body.ts';
+import { checkVerbatimDepth, parseBody, type ParsedBody } from './http/body.ts';
 import { checkExtensions } from './cloud-event.ts';
 import { timeOf } from './formats.ts';
 import { badBody, tooLarge } from './http/problem.ts';
@@ -67,9 +67,7 @@ export function createEventReader(rules: EventRules): ReadEvents {
     const parsed = parseBody(bytes);
     checks[form](parsed.value);
     const isArray = Array.isArray(parsed.value);
-    const sent = listOf(
-      mayHoldInexactNumber(parsed.text) ? parseVerbatim(parsed.text) : parsed.value,
-    );
+    const sent = listOf(verbatimOf(bytes, parsed));
     const events = sent.map((event, index) => read(form, event, isArray ? `${index}.` : '', rules));
     // An event is never longer than its body.
     if (bytes.length > rules.eventBytesMax) {
@@ -79,6 +77,12 @@ export function createEventReader(rules: EventRules): ReadEvents {
     }
     return { isArray, events };
   };
+}
+
+function verbatimOf(bytes: Uint8Array, { text, value }: ParsedBody): unknown {
+  if (!mayHoldInexactNumber(text)) return value;
+  checkVerbatimDepth(bytes);
+  return parseVerbatim(text);
 }
 
 function listOf(value: unknown): readonly unknown[] {

@@ -51,6 +51,8 @@ interface Deps extends UserDeps {
 /** Hashing takes some 50 ms on one of the four threads of the pool, which file access needs too. */
 const hashesAtOnce = { atOnce: 2, ofOwner: 2 };
 
+const metadata = ['user_metadata', 'app_metadata'] as const;
+
 const shared = { tag: 'Users', lifecycle: 'Generally Available' } as const;
 
 /** Creates the operations of users (docs/http-api.md#users). */
@@ -81,7 +83,7 @@ function createUser(deps: Deps): Operation {
     summary: 'Create a user',
     description: 'Emits the event `user.created`.',
     scopes: ['create:users'],
-    body: { schema: userCreate, required: true },
+    body: { schema: userCreate, required: true, numbersKept: metadata },
     success: 201,
     response: user,
     errors: [409],
@@ -143,7 +145,7 @@ function updateUser(deps: Deps): Operation {
     description: 'Any subset of the fields. Emits the event `user.updated`.',
     scopes: ['update:users'],
     params: userParams,
-    body: { schema: userPatch, required: true },
+    body: { schema: userPatch, required: true, numbersKept: metadata },
     success: 200,
     response: user,
     errors: [404, 409],

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import { codeOf } from '../core/errors.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
+import { readJson } from './json.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 /** Parses names separated by commas; a repeated option adds to them. Throws a usage error. */
@@ -29,13 +30,20 @@ export interface JsonOption {
 /** Parses a JSON object or `null`. Throws a usage error. */
 export function jsonOption(text: string): JsonOption {
   const value = parsedJson(text);
-  if (typeof value === 'object' && !Array.isArray(value)) return { value };
+  if (value === null || isObject(value)) return { value };
   throw new InvalidArgumentError('A JSON object in quotes, or null.');
+}
+
+/** Returns whether parsed JSON is an object. A number that keeps its digits has no prototype. */
+export function isObject(value: unknown): value is object {
+  return (
+    typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
+  );
 }
 
 function parsedJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return readJson(text);
   } catch {
     return undefined;
   }

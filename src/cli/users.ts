@@ -16,7 +16,7 @@ import { dataOf } from './events.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
 import { allUsers } from './http/pages.ts';
 import { indented, writeJson } from './json.ts';
-import { secretOption, wholeNumberOption } from './option.ts';
+import { isObject, secretOption, wholeNumberOption } from './option.ts';
 import { type Column, shortTime, tableLines } from './terminal/table.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
@@ -148,9 +148,7 @@ async function fieldsOf(
 ): Promise<Record<string, unknown>> {
   const { email, passwordFile, connection, name, username, data } = options;
   const further = data === undefined ? {} : await dataOf(data, terminal);
-  if (typeof further !== 'object' || further === null || Array.isArray(further)) {
-    throw usageError('--data is not a JSON object.');
-  }
+  if (!isObject(further)) throw usageError('--data is not a JSON object.');
   return {
     ...further,
     ...(email === undefined ? {} : { email }),

@@ -38,10 +38,9 @@ export function carry(
   return { json };
 }
 
-/** Returns why a value may not be stored and returned: it would change, or it is a secret. */
+/** Returns why a value may not be stored and returned: it is a secret. */
 function faultOf(value: unknown, hasSecrets: boolean): string | undefined {
   if (typeof value === 'string') return isPrivateKey(value) ? privateKey : undefined;
-  if (typeof value === 'number') return isExact(value) ? undefined : roundedNumber;
   if (typeof value !== 'object' || value === null) return undefined;
   for (const [name, part] of Object.entries(value)) {
     const isSecret = hasSecrets && secretNames.has(name) && part !== null && part !== '';
@@ -53,15 +52,9 @@ function faultOf(value: unknown, hasSecrets: boolean): string | undefined {
 }
 
 const privateKey = 'A private key, which Leat does not store';
-const roundedNumber = 'A number beyond 2^53 - 1, which would be rounded: send it as a string';
 
 function isPrivateKey(text: string): boolean {
   return /-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text);
-}
-
-/** Larger integers, and numbers beyond a double, were rounded when they were parsed. */
-function isExact(value: number): boolean {
-  return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
 }
 
 /** The fields of addons with passwords or keys of other services. */

@@ -243,7 +243,7 @@ describe('carried fields', () => {
     ['/resource-servers', { signing_secret: 'x' }, 'signing_secret', 'a secret'],
     ['/clients', { client_secret: 'x'.repeat(40) }, 'client_secret', 'a secret'],
     ['/clients', { addons: { wams: { masterkey: 'x' } } }, 'addons', 'a secret'],
-    ['/clients', { client_metadata: { n: 2 ** 60 } }, 'client_metadata', 'a rounded number'],
+    ['/clients', { client_metadata: { n: 2 ** 60 } }, 'client_metadata.n', 'a rounded number'],
   ];
   for (const [path, sent, field, what] of refused) {
     test(`POST ${path} refuses ${field}: ${what}`, async () => {

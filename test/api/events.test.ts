@@ -92,6 +92,13 @@ describe('publishing', () => {
     }
   });
 
+  test('publishing refuses data whose text nests too deep to keep its numbers', async () => {
+    const deep = `${'['.repeat(7000)}${']'.repeat(7000)}`;
+    const refused = await publish(`{"type":"a.b","data":{"n":${deep},"n":1.0}}`);
+    assert.equal(refused.status, 400, refused.text);
+    assert.match(refused.body.message, /Nested deeper than 100 levels/);
+  });
+
   test('publishing uses the last of repeated fields', async () => {
     const { body } = await publish('{"type":"a.b","data":{"n":1},"data":{"n":2,"n":3}}');
     assert.deepEqual(JSON.parse(await bodyAt(body.offset)).data, { n: 3 });

@@ -94,6 +94,18 @@ describe('the filter of an event stream', () => {
     );
   });
 
+  test('a number that would be rounded is 400, in a filter and in its test', async () => {
+    const { id } = await create();
+    for (const number of ['1546130668394913822', '1e400', '0.12345678901234567890']) {
+      const condition = `{"filter":{"data.n":${number}}}`;
+      const path = `/event-streams/${id}`;
+      const set = await fixture.send('PATCH', path, `{"delivery":${condition}}`);
+      assert.equal(set.status, 400, set.text);
+      assert.match(set.body.message, /would be rounded.* on property delivery\.filter\.data\.n /);
+      assert.equal((await tried(id, condition)).status, 400);
+    }
+  });
+
   test('a tenant has at most 1,000 streams with a filter', { tags: ['long'] }, async () => {
     const own = await openApiFixture({ maxStreams: 2000 });
     try {
@@ -160,6 +172,14 @@ describe('a test of a filter', () => {
   test('a stream without types has no events to filter', async () => {
     const { id } = await create({ subscriptions: undefined });
     assert.deepEqual((await tried(id, { filter: {} })).body, { read: 0, matched: 0, sample: [] });
+  });
+
+  test('numbers of events that are sent come back as they were', async () => {
+    const { id } = await create();
+    const event = '{"type":"order.paid","data":{"id":1546130668394913822,"price":1.10}}';
+    const sent = `{"filter":{"data.price":1.1},"events":[${event}]}`;
+    const response = await tried(id, sent);
+    assert.equal(response.text, `{"read":1,"matched":1,"sample":[${event}]}`);
   });
 
   test('an unknown stream is 404, a wrong body 400', async () => {

@@ -107,6 +107,13 @@ describe('a hostile body', () => {
       assert.deepEqual(fixture.logged, []);
     });
 
+    test(`${name} rejects a repeated field, unless it publishes events`, async () => {
+      if (operation.body?.unparsed === true) return;
+      const text = '{"twice":1,"twice":2}';
+      const response = await fixture.send(operation.method, pathOf(operation), text);
+      assert.match(response.body.message, /'Repeated property' on property twice /);
+    });
+
     test(`${name} rejects fields such as __proto__ and constructor`, async () => {
       for (const field of ['__proto__', 'constructor', 'prototype', 'hasOwnProperty', 'x']) {
         const text = `{"${field}":{"destination":1}}`;

@@ -245,7 +245,7 @@ describe('POST /users', () => {
     assert.equal(Object.hasOwn(Object.prototype, 'polluted'), false);
   });
 
-  test('POST /users checks the depth of the effective value, not of repeated keys or strings', async () => {
+  test('POST /users checks the depth of the text, not of strings in it', async () => {
     const deep = `${'['.repeat(101)}${']'.repeat(101)}`;
     const padding = `"pad":"${'x'.repeat(100_000)}"`;
     const sent = (metadata: string): Promise<ApiResponse> => {
@@ -255,11 +255,49 @@ describe('POST /users', () => {
       );
       return fixture.send('POST', '/users', text);
     };
-    const refused = await sent(`"a":${deep}`);
-    assert.equal(refused.status, 400, refused.text);
-    assert.match(refused.body.message, /Nested deeper than 100 levels/);
-    const taken = await sent(`"a":${deep},"a":1,"b":"${deep}"`);
+    for (const metadata of [`"a":${deep}`, `"a":${deep},"a":1`]) {
+      const refused = await sent(metadata);
+      assert.equal(refused.status, 400, refused.text);
+      assert.match(refused.body.message, /Nested deeper than 100 levels/);
+    }
+    const taken = await sent(`"b":"${deep}"`);
     assert.equal(taken.status, 201, taken.text);
+  });
+
+  test('metadata keeps numbers as they were sent: in responses, in events and after a PATCH', async () => {
+    const numbers = '{"id":1546130668394913822,"far":1e400,"price":1.10,"list":[-0,{"e":1E5}]}';
+    const text = JSON.stringify(body()).replace('{', `{"app_metadata":${numbers},`);
+    const created = await fixture.send('POST', '/users', text);
+    assert.equal(created.status, 201, created.text);
+    assert.ok(created.text.includes(`"app_metadata":${numbers}`), created.text);
+    const path = pathOf(created.body.user_id);
+    const patched = await fixture.send(
+      'PATCH',
+      path,
+      `{"user_metadata":{"n":12345678901234567890}}`,
+    );
+    assert.equal(patched.status, 200, patched.text);
+    for (const shown of [patched.text, (await fixture.send('GET', path)).text]) {
+      assert.ok(shown.includes(`"app_metadata":${numbers}`), shown);
+      assert.ok(shown.includes('"user_metadata":{"n":12345678901234567890}'), shown);
+    }
+    const [first = '', second = ''] = (await eventsOf(created.body.user_id)).map((one) => one.body);
+    assert.ok(first.includes(`"app_metadata":${numbers}`), first);
+    assert.ok(second.includes('"user_metadata":{"n":12345678901234567890}'), second);
+  });
+
+  test('a field that is repeated is 400, with its path', async () => {
+    const repeated: [text: string, path: string][] = [
+      ['{"blocked":false,"blocked":true}', 'blocked'],
+      ['{"user_metadata":{"a":[1,{"b":1,"\\u0062":2}]}}', 'user_metadata.a.1.b'],
+      ['{"user_metadata":{"__proto__":1,"__proto__":2}}', 'user_metadata.__proto__'],
+    ];
+    const { user_id: id } = await create();
+    for (const [text, path] of repeated) {
+      const response = await fixture.send('PATCH', pathOf(id), text);
+      assert.equal(response.status, 400, response.text);
+      assert.equal(response.body.message, invalid('Repeated property', path, 'The request body'));
+    }
   });
 
   test('requests in progress are 200 or 404 when their tenant is removed', async (t) => {

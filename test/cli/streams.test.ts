@@ -166,7 +166,13 @@ describe('leat streams', { concurrency: 2 }, () => {
       [1, true],
       refused.stderr,
     );
-    for (const json of ['{"retry"', '1', '[]', '"hours"']) {
+    const rounded = await update('{"filter": {"data.id": 1546130668394913822}}');
+    assert.deepEqual(
+      [rounded.code, /delivery\.filter\.data\.id/.test(rounded.stderr)],
+      [1, true],
+      rounded.stderr,
+    );
+    for (const json of ['{"retry"', '1', '1.0', '[]', '"hours"']) {
       const { code, stderr } = await update(json);
       assert.deepEqual([code, /A JSON object in quotes, or null/.test(stderr)], [2, true], stderr);
     }

@@ -4,8 +4,9 @@ import type { MemoryShare } from './memory-pool.ts';
 import type { BodyRule } from '../operation.ts';
 import { sizeOf } from '../../core/json-parts.ts';
 import { runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
-import { badBody, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
+import { badBody, type Problem, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
 import { bodyText } from './validation.ts';
+import { type JsonPath, readVerbatim } from './verbatim.ts';
 
 /** A request body as sent; `bytes` is `undefined` without a body or with an empty one. */
 export interface RawBody {
@@ -197,31 +198,84 @@ export interface ParsedBody {
   readonly value: unknown;
 }
 
-/** Parses a body with any number of parts without a pause. See {@link parseInSteps}. */
+/**
+ * Parses a body with any number of parts without a pause; of repeated fields the last one counts.
+ * Throws 400 for anything that is not one JSON text in UTF-8. See {@link checkVerbatimDepth}.
+ */
 export function parseBody(bytes: Uint8Array): ParsedBody {
-  return runSync(parseInSteps(bytes, Infinity));
+  const text = textOf(bytes);
+  const value = parseJson(text);
+  // The value may be less deep than the text: a later field of the same name wins.
+  if (isDeeper(value, depthMax)) throw tooDeep();
+  return { text, value };
 }
 
 /**
- * Parses a body. Throws 400 for anything that is not one JSON text in UTF-8, and for one of more
- * arrays, objects and fields than `partsMax`: parsing a million of them takes half a second.
+ * Throws 400 for a body whose text nests deeper than its value, of {@link parseBody}, shows. Reading
+ * the text itself needs a stack of that depth.
  */
-export function* parseInSteps(bytes: Uint8Array, partsMax: number): Slices<ParsedBody> {
-  if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
-  const size = bytes.length > partsMax ? yield* sizeOf(bytes) : undefined;
-  if (size !== undefined && size.parts > partsMax) {
+export function checkVerbatimDepth(bytes: Uint8Array): void {
+  if (runSync(sizeOf(bytes)).depth > depthMax) throw tooDeep();
+}
+
+/** How a body is parsed. */
+export interface ParseRules {
+  /** More arrays, objects and fields are 400: parsing a million of them takes half a second. */
+  readonly partsMax: number;
+  /** The fields of the body in which numbers stay as they were sent; elsewhere 400 if rounded. */
+  readonly numbersKept?: readonly string[] | undefined;
+}
+
+/**
+ * Parses a body. Throws 400 for anything that is not one JSON text in UTF-8, for one with repeated
+ * fields, of which receivers take different ones (RFC 8259 section 4), and for numbers that would be
+ * rounded. Returns numbers that stay as sent as `JSON.rawJSON` in `kept`, and as any other in `value`.
+ */
+export function* parseInSteps(
+  bytes: Uint8Array,
+  { partsMax, numbersKept = [] }: ParseRules,
+): Slices<ParsedBody & { readonly kept: unknown }> {
+  const text = textOf(bytes);
+  const { parts, depth } = yield* sizeOf(bytes);
+  if (parts > partsMax) {
     const reason = `More than ${partsMax} arrays, objects and members of objects`;
     throw badBody(reason, 'body', bodyText);
   }
   yield;
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   const value = parseJson(text);
-  // The value may be less deep than the text: a later field of the same name wins.
-  const isShallow = size !== undefined && size.depth <= depthMax;
-  if (!isShallow && isDeeper(value, depthMax)) {
-    throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
-  }
-  return { text, value };
+  if (depth > depthMax) throw tooDeep();
+  yield;
+  const { value: verbatim, repeated, rounded } = readVerbatim(text);
+  if (repeated !== undefined) throw refused('Repeated property', repeated);
+  const isKept = ([name]: JsonPath): boolean => numbersKept.includes(String(name));
+  const lost = rounded.find((path) => !isKept(path));
+  if (lost !== undefined)
+    throw refused('A number that would be rounded: send it as a string', lost);
+  return { text, value, kept: withFields(value, numbersKept, verbatim) };
+}
+
+/** Returns the object with these fields of another one. */
+function withFields(value: unknown, names: readonly string[], other: unknown): unknown {
+  if (names.length === 0 || !isRecord(value) || !isRecord(other)) return value;
+  const present = names.filter((name) => Object.hasOwn(value, name));
+  return { ...value, ...Object.fromEntries(present.map((name) => [name, other[name]])) };
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function refused(reason: string, path: JsonPath): Problem {
+  return badBody(reason, path.join('.'), bodyText);
+}
+
+function tooDeep(): Problem {
+  return badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
+}
+
+function textOf(bytes: Uint8Array): string {
+  if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
 }
 
 /** V8 parses without recursion, so depth is safe here. */

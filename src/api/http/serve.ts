@@ -142,7 +142,7 @@ function bodyParser(rule: BodyRule): (raw: RawBody | undefined) => unknown {
     }
     if (rule.unparsed === true) return bytes;
     const check = checks.get(mediaType) ?? checkJson;
-    const steps = checkedInSteps(bytes, rule.required ? check : unlessNull(check));
+    const steps = checkedInSteps(bytes, rule, rule.required ? check : unlessNull(check));
     return bytes.length > bytesAtOnceMax ? runInSlices(steps) : runSync(steps);
   };
 }
@@ -304,12 +304,16 @@ const partsMax = 20_000;
 /** Parsing a longer body, and reading through it again, take more than a millisecond each. */
 const bytesAtOnceMax = 64 * 1024;
 
-function* checkedInSteps(bytes: Uint8Array, check: Check): Slices<unknown> {
-  const parsed = yield* parseInSteps(bytes, partsMax);
+function* checkedInSteps(
+  bytes: Uint8Array,
+  { numbersKept }: BodyRule,
+  check: Check,
+): Slices<unknown> {
+  const parsed = yield* parseInSteps(bytes, { partsMax, numbersKept });
   yield;
   check(parsed.value);
   yield;
   refuseLoneSurrogates(parsed);
   yield;
-  return parsed.value;
+  return parsed.kept;
 }

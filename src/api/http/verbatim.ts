@@ -12,6 +12,26 @@ export function parseVerbatim(text: string): unknown {
   return new Reader(text).value();
 }
 
+/** A parsed JSON text, and what `JSON.parse` changes in it. */
+export interface VerbatimJson {
+  /** As {@link parseVerbatim} returns it. */
+  readonly value: unknown;
+  /** Path of the first field that its object has twice. */
+  readonly repeated: JsonPath | undefined;
+  /** Paths of the numbers of which `JSON.parse` returns another one. */
+  readonly rounded: readonly JsonPath[];
+}
+
+/** Names of fields and positions in arrays, from the root. */
+export type JsonPath = readonly (string | number)[];
+
+/** Does the same as {@link parseVerbatim}, and finds what `JSON.parse` changes silently. */
+export function readVerbatim(text: string): VerbatimJson {
+  const reader = new Reader(text);
+  const value = reader.value();
+  return { value, repeated: reader.repeated, rounded: reader.rounded };
+}
+
 /** Whether {@link parseVerbatim} may return another value than `JSON.parse`; may be true without need. */
 export function mayHoldInexactNumber(text: string): boolean {
   return inexactNumber.test(text);
@@ -47,9 +67,12 @@ const code = {
 } as const;
 
 /** Reads one JSON text from its beginning. */
-class Reader {
+class Reader implements Omit<VerbatimJson, 'value'> {
+  repeated: JsonPath | undefined;
+  readonly rounded: JsonPath[] = [];
   readonly #text: string;
   #at = 0;
+  readonly #path: (string | number)[] = [];
 
   constructor(text: string) {
     this.#text = text;
@@ -84,7 +107,12 @@ class Reader {
       const name = this.#string();
       this.#skipSpace();
       this.#at += 1;
+      this.#path.push(name);
+      if (this.repeated === undefined && Object.hasOwn(fields, name)) {
+        this.repeated = [...this.#path];
+      }
       put(fields, name, this.value());
+      this.#path.pop();
       this.#skipComma();
     }
     this.#at += 1;
@@ -95,7 +123,9 @@ class Reader {
     const items: unknown[] = [];
     this.#at += 1;
     while (this.#skipSpace() !== code.bracketClose) {
+      this.#path.push(items.length);
       items.push(this.value());
+      this.#path.pop();
       this.#skipComma();
     }
     this.#at += 1;
@@ -122,7 +152,9 @@ class Reader {
     while (isOfNumber(this.#text.charCodeAt(this.#at))) this.#at += 1;
     const source = this.#text.slice(start, this.#at);
     const number = Number(source);
-    return String(number) === source ? number : rawJSON(source);
+    if (String(number) === source && isWithinSafe(number)) return number;
+    if (!isSameNumber(source, number)) this.rounded.push([...this.#path]);
+    return rawJSON(source);
   }
 
   /** Returns the unit after white space. */
@@ -137,6 +169,27 @@ class Reader {
   #skipComma(): void {
     if (this.#skipSpace() === code.comma) this.#at += 1;
   }
+}
+
+/** Returns whether a double holds a number without rounding it, as far as programs rely on that. */
+function isSameNumber(source: string, number: number): boolean {
+  if (!Number.isFinite(number) || !isWithinSafe(number)) return false;
+  const [sent, held] = [digitsOf(source), digitsOf(String(number))];
+  return sent.digits === held.digits && (sent.digits === '' || sent.exponent === held.exponent);
+}
+
+/** Larger integers, also those that a double holds, are written in other digits or read as others. */
+function isWithinSafe(number: number): boolean {
+  return !Number.isInteger(number) || Number.isSafeInteger(number);
+}
+
+/** Returns the digits of a number without zeros around them, and the power of ten of the first. */
+function digitsOf(source: string): { readonly digits: string; readonly exponent: number } {
+  const [mantissa = '', power = '0'] = source.toLowerCase().replace(/^-/, '').split('e');
+  const [whole = '', fraction = ''] = mantissa.split('.');
+  const digits = `${whole}${fraction}`.replace(/^0+/, '');
+  const exponent = digits.length - fraction.length + Number(power);
+  return { digits: digits.replace(/0+$/, ''), exponent };
 }
 
 function put(fields: Record<string, unknown>, name: string, value: unknown): void {

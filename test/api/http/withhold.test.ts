@@ -34,6 +34,12 @@ describe('withheldResponse', () => {
     assert.deepEqual(body, { event: shown, status: 'failed' });
   });
 
+  test('numbers stay as they are', async () => {
+    const json = '{"user_metadata":{"id":1546130668394913822,"far":[1e400]}}';
+    const { body } = await withheldResponse({ body: new JsonText(json) });
+    assert.equal(JSON.stringify(body), json);
+  });
+
   test('so is one without other fields of an event, in base64, a text or null', async () => {
     assert.deepEqual(await withheld({ data: 'x' }), gone);
     assert.deepEqual(await withheld({ data: null }), gone);
