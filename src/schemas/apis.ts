@@ -3,6 +3,7 @@ import { closed, component } from './schema.ts';
 import { carried, carriedNames, refused } from './carried-fields.ts';
 import { fieldsQuery } from './fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
+import { printableWithoutBlanks } from './text-patterns.ts';
 
 /** RFC 6749 section 3.3: no spaces, which separate scopes in the claim `scope`. */
 export const scopeValue = Type.String({
@@ -16,7 +17,7 @@ export const scopeValue = Type.String({
 const identifier = Type.String({
   minLength: 1,
   maxLength: 600,
-  pattern: '^[^\\s\\p{Cc}]*$',
+  pattern: printableWithoutBlanks,
   format: 'api-identifier',
   description: 'Audience of the tokens for the API; never changes',
 });

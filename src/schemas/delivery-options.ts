@@ -1,11 +1,12 @@
 import { Type, type Static } from 'typebox';
 import { closed, component } from './schema.ts';
+import { printableWithoutOuterBlanks } from './text-patterns.ts';
 
 /** Node writes a header as one byte per character; blanks at the ends would get lost. */
 const headerValue = Type.String({
   minLength: 1,
   maxLength: 1024,
-  pattern: '^(?!\\s)[^\\p{Cc}]+(?<!\\s)$',
+  pattern: printableWithoutOuterBlanks,
   description: 'Value of a header: printable characters, no blank at its ends',
 });
 

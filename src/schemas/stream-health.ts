@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { replay } from './replays.ts';
 import { closed, component, next, pageQuery, streamId, time } from './schema.ts';
+import { printable } from './text-patterns.ts';
 
 const orNull = <S extends TSchema>(schema: S, description: string) =>
   Type.Union([schema, Type.Null()], { description });
@@ -17,7 +18,7 @@ export const pauseSent = closed(
     reason: Type.Optional(
       Type.String({
         maxLength: 256,
-        pattern: '^\\P{Cc}*$',
+        pattern: printable,
         examples: ['CRM upgrade'],
         description: 'Shown in the health; without control characters',
       }),
@@ -134,7 +135,7 @@ export const streamHealthQuery = closed({
     Type.String({
       minLength: 1,
       maxLength: 256,
-      pattern: '^\\P{Cc}*$',
+      pattern: printable,
       description: streamHealthText.q,
     }),
   ),

@@ -1,6 +1,7 @@
 import { Type, type Static, type TSchema } from 'typebox';
 import { deliveryOptions } from './delivery-options.ts';
 import { closed, component, eventType, next, pageQuery, streamId, time } from './schema.ts';
+import { printable, printableWithoutColon } from './text-patterns.ts';
 
 const status = Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], {
   description: 'Whether events are sent',
@@ -18,7 +19,7 @@ const secret = (description: string): ReturnType<typeof Type.String> =>
   Type.String({
     minLength: 1,
     maxLength: 4096,
-    pattern: '^\\P{Cc}*$',
+    pattern: printable,
     writeOnly: true,
     examples: ['a secret of yours'],
     description,
@@ -33,7 +34,7 @@ const method = <M extends string>(value: M): ReturnType<typeof Type.Literal<M>> 
 const username = Type.String({
   minLength: 1,
   maxLength: 128,
-  pattern: '^[^:\\p{Cc}]*$',
+  pattern: printableWithoutColon,
   examples: ['leat'],
   description: 'User name without a colon',
 });
@@ -59,7 +60,7 @@ const client = {
   client_id: Type.String({
     minLength: 1,
     maxLength: 256,
-    pattern: '^\\P{Cc}*$',
+    pattern: printable,
     examples: ['leat'],
     description: 'Client id',
   }),
@@ -76,7 +77,7 @@ const client = {
     Type.String({
       minLength: 1,
       maxLength: 1024,
-      pattern: '^\\P{Cc}*$',
+      pattern: printable,
       examples: ['https://hooks.example.com/'],
       description: 'API that the token is for',
     }),

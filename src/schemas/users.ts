@@ -2,6 +2,7 @@ import { Type, type Static, type TNull, type TString, type TUnion } from 'typebo
 import { fieldsQuery } from './fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 import { closed, component, next, pageQuery, time, unsupported } from './schema.ts';
+import { printable, webReference } from './text-patterns.ts';
 
 /** The handler checks the format, and names it `format email` in its error. */
 const email = Type.String({ examples: ['ada@example.com'], description: "The user's e-mail" });
@@ -12,7 +13,7 @@ const text = (lengthMax: number, description: string): TString =>
 const username = Type.String({
   minLength: 1,
   maxLength: 128,
-  pattern: '^\\P{Cc}*$',
+  pattern: printable,
   examples: ['ada'],
   description: "The user's user name",
 });
@@ -28,7 +29,7 @@ const phone = Type.String({
 const picture = Type.String({
   minLength: 1,
   maxLength: 2048,
-  pattern: '^(?:[hH][tT]{2}[pP][sS]?://[^\\s\\p{Cc}]+|(?!\\s|[^/?#]*:)[^\\p{Cc}]+)$',
+  pattern: webReference,
   format: 'picture',
   examples: ['https://example.com/ada.png'],
   description: "The user's picture: a URL or a file name",
