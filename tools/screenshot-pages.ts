@@ -193,6 +193,7 @@ const ofOperation: readonly ScreenPage[] = [
   { name: 'logs-between', path: '/logs?since=between', widths: phoneAndScreen },
   { name: 'logs-none', path: '/logs?target=nothing', widths: phoneAndScreen },
   { name: 'nodes', path: '/nodes' },
+  { name: 'words', path: '/words', content: 'empty' },
   { name: 'settings', path: '/settings' },
   { name: 'settings-dialog', path: '/settings', prepare: dialog('Send'), widths: phoneAndScreen },
   {

@@ -38,12 +38,7 @@ export function Apis() {
               rows={page.resource_servers}
               keyOf={({ id }) => id}
             />
-            <Pager
-              shown={page.length}
-              total={page.total}
-              next={nextPage(page)}
-              noun={page.total === 1 ? 'API' : 'APIs'}
-            />
+            <Pager shown={page.length} total={page.total} next={nextPage(page)} noun="API" />
           </>
         )}
       </Loaded>

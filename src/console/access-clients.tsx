@@ -48,12 +48,7 @@ export function Clients() {
                 </>
               }
             />
-            <Pager
-              shown={page.length}
-              total={page.total}
-              next={nextPage(page)}
-              noun={page.total === 1 ? 'client' : 'clients'}
-            />
+            <Pager shown={page.length} total={page.total} next={nextPage(page)} noun="client" />
             <SameElsewhere
               request={{ method: 'GET', path: withQuery('/clients', query) }}
               command="leat clients list"

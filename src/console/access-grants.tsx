@@ -35,7 +35,7 @@ export function Grants() {
         {({ client_grants: grants, next }) => (
           <>
             <GrantTable grants={grants} names={names} empty="No grant matches." />
-            <Pager shown={grants.length} next={next} noun="grants" />
+            <Pager shown={grants.length} next={next} noun="grant" />
           </>
         )}
       </Loaded>

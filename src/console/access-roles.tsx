@@ -42,12 +42,7 @@ export function Roles() {
               keyOf={({ id }) => id}
               empty={name === undefined ? 'There is no role.' : 'No role has this in its name.'}
             />
-            <Pager
-              shown={page.length}
-              total={page.total}
-              next={nextPage(page)}
-              noun={page.total === 1 ? 'role' : 'roles'}
-            />
+            <Pager shown={page.length} total={page.total} next={nextPage(page)} noun="role" />
           </>
         )}
       </Loaded>

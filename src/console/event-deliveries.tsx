@@ -57,7 +57,7 @@ export function EventDeliveries({ traced, onSent }: EventDeliveriesProps) {
       )}
       {(next !== undefined || deliveries.length >= 100) && (
         <div class="delivery">
-          <Pager shown={deliveries.length} next={next} noun="streams" />
+          <Pager shown={deliveries.length} next={next} noun="stream" />
         </div>
       )}
     </Panel>

@@ -87,7 +87,7 @@ function FoundEvents({ parameters }: { readonly parameters: Parameters }) {
             empty={<Empty parameters={parameters} next={next} isSearch={isSearch(query)} />}
           />
           {(events.length > 0 || next === undefined) && (
-            <Pager shown={events.length} next={next} noun="events" />
+            <Pager shown={events.length} next={next} noun="event" />
           )}
         </div>
       )}

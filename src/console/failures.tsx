@@ -73,7 +73,7 @@ export function Failures() {
           {({ groups: rows, total, next }) => (
             <>
               <FailureGroups groups={rows} empty={<EmptyGroups />} />
-              <Pager shown={rows.length} total={total} next={next} noun="groups" />
+              <Pager shown={rows.length} total={total} next={next} noun="group" />
             </>
           )}
         </Loaded>
@@ -203,7 +203,7 @@ function Selected({ filter, groups }: SelectedProps) {
                 Object.fromEntries(filterNames.map((one) => [one, undefined])),
               )}
             />
-            <Pager shown={deliveries.length} next={next} noun="failures" />
+            <Pager shown={deliveries.length} next={next} noun="failure" />
           </>
         )}
       </Loaded>

@@ -5,6 +5,7 @@ export const pagePaths = [
   '/console/access',
   '/console/nodes',
   '/console/settings',
+  '/console/words',
   '/console/users',
   '/console/users/:id',
   '/console/logs',
@@ -58,4 +59,5 @@ export const links = {
   user: (id: string): string => `/console/users/${encodeURIComponent(id)}`,
   nodes: '/console/nodes',
   settings: '/console/settings',
+  words: '/console/words',
 } as const;

@@ -46,7 +46,7 @@ export function Logs() {
               keyOf={({ log_id: id }) => id}
               empty={<Empty isFiltered={isFiltered} />}
             />
-            <Pager shown={logs.length} next={next} noun="entries" />
+            <Pager shown={logs.length} next={next} noun="entry" many="entries" />
             <SameElsewhere
               request={{ method: 'GET', path: withQuery('/logs', query) }}
               command={logCommand(query)}

@@ -31,6 +31,7 @@ const Nodes = lazyPage(async () => (await import('./nodes.tsx')).Nodes);
 const Settings = lazyPage(async () => (await import('./settings.tsx')).Settings);
 const User = lazyPage(async () => (await import('./user.tsx')).User);
 const Users = lazyPage(async () => (await import('./users.tsx')).Users);
+const Words = lazyPage(async () => (await import('./words.tsx')).Words);
 const Streams = lazyPage(async () => (await import('./streams.tsx')).Streams);
 
 const pages: Readonly<Record<PagePath, FunctionComponent<{ readonly id: string }>>> = {
@@ -39,6 +40,7 @@ const pages: Readonly<Record<PagePath, FunctionComponent<{ readonly id: string }
   '/console/access': Access,
   '/console/nodes': Nodes,
   '/console/settings': Settings,
+  '/console/words': Words,
   '/console/users': Users,
   '/console/users/:id': User,
   '/console/logs': Logs,

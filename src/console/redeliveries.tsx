@@ -38,7 +38,7 @@ export function Redeliveries() {
               keyOf={({ id }) => id}
               empty={<Empty />}
             />
-            <Pager shown={redeliveries.length} next={next} noun="redeliveries" />
+            <Pager shown={redeliveries.length} next={next} noun="redelivery" many="redeliveries" />
           </>
         )}
       </Loaded>

@@ -187,6 +187,7 @@ function UserMenu({ session }: { readonly session: Session }) {
         ))}
       </div>
       <div class="stack-tight">
+        <a href={links.words}>Words</a>
         <a href="/docs">API reference</a>
         <span class="meta">Leat {session.version}</span>
       </div>

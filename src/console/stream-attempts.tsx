@@ -28,7 +28,7 @@ export function StreamAttempts({ stream }: StreamProps) {
         {({ attempts, next }) => (
           <>
             <AttemptTable attempts={attempts} />
-            <Pager shown={attempts.length} next={next} noun="attempts" />
+            <Pager shown={attempts.length} next={next} noun="attempt" />
           </>
         )}
       </Loaded>

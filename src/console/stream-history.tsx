@@ -37,7 +37,7 @@ function Entries({ id }: { readonly id: string }) {
               keyOf={({ log_id: key }) => key}
               empty="The audit log has no entry about this stream; entries are kept for a limited time."
             />
-            <Pager shown={logs.length} next={next} noun="entries" />
+            <Pager shown={logs.length} next={next} noun="entry" many="entries" />
           </>
         )}
       </Loaded>

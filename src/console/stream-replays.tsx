@@ -62,7 +62,7 @@ export function StreamReplays({ health, stream }: StreamProps) {
               />
               {(next ?? from) !== undefined && (
                 <div class="panel-body">
-                  <Pager shown={replays.length} next={next} noun="replays" />
+                  <Pager shown={replays.length} next={next} noun="replay" />
                 </div>
               )}
             </>

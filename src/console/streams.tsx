@@ -43,7 +43,7 @@ export function Streams() {
               keyOf={(stream) => stream.event_stream_id}
               empty={<Empty isFiltered={path !== '/stream-health'} />}
             />
-            <Pager shown={streams.length} total={total} next={next} noun="streams" />
+            <Pager shown={streams.length} total={total} next={next} noun="stream" />
           </>
         )}
       </Loaded>

@@ -71,7 +71,7 @@ function List() {
               shown={users.length}
               total={total}
               next={page === undefined ? next : nextPage(page, sortedMax)}
-              noun="users"
+              noun="user"
             />
             {(total ?? 0) > sortedMax && (
               <p class="meta">In this order the first 1 000 are shown; by id, all of them.</p>

@@ -40,6 +40,18 @@ describe('nodes', () => {
   });
 });
 
+describe('words', () => {
+  test('the menu of the user leads to the words', async (t) => {
+    const { page, goto, errors } = await openConsole(t, { installation });
+    await goto('/nodes');
+    await page.getByRole('button', { name: /, operator$/ }).click();
+    await page.getByRole('link', { name: 'Words' }).click();
+    await page.getByRole('definition').filter({ hasText: 'may use the management API' }).waitFor();
+    assert.equal(await page.getByRole('heading', { level: 1 }).textContent(), 'Words');
+    assert.deepEqual(errors(), []);
+  });
+});
+
 describe('settings', () => {
   test(
     'changed settings come first, a search finds meanings, and no secret arrives',

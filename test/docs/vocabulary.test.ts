@@ -3,6 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { words } from '../../src/core/words.ts';
 import { retiredIn, retiredNamesIn } from '../helpers/vocabulary.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -50,5 +51,20 @@ describe('retired names', () => {
     ]);
     assert.equal(retiredIn('src/delivery/tour.ts').length, 1);
     assert.deepEqual(retiredIn('lookup, landscape, opposite, plane'), []);
+  });
+});
+
+describe('words that users meet', () => {
+  const rowsOf = (text: string): string[] =>
+    [...text.matchAll(/^\| (?<word>.+?) +\| (?<meaning>.+?) +\|$/gm)]
+      .slice(1)
+      .map(({ groups }) => `${groups?.['word']}: ${groups?.['meaning']}`);
+
+  test('the first table of the glossary has those of the console and the API reference', () => {
+    const [, table = ''] = read('docs/glossary.md').split(/^## .*$/m);
+    assert.deepEqual(
+      rowsOf(table).filter((row) => !row.startsWith('---')),
+      words.map(({ word, meaning }) => `${word}: ${meaning}`),
+    );
   });
 });

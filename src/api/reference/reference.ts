@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { asset } from '../../core/asset.ts';
+import { words } from '../../core/words.ts';
 import { hashOf, staticFile, type StaticFile, withoutDataUrls } from '../http/static-files.ts';
 import type { Authenticator } from '../authenticate.ts';
 import { htmlHeaders } from '../http/html.ts';
@@ -81,6 +82,7 @@ function buildPage(version: string): { html: string; files: readonly StaticFile[
     'docs.css': add('docs.css', ownFile('docs.css')),
     'swagger-ui-bundle.js': add('swagger-ui-bundle.js', swaggerFile('swagger-ui-bundle.js')),
     'docs.js': add('docs.js', ownFile('docs.js')),
+    words: words.map(({ word, meaning }) => `<dt>${word}</dt><dd>${meaning}</dd>`).join('\n'),
   };
   const html = ownFile('docs.html')
     .toString('utf8')

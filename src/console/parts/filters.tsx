@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { after } from '../clock.ts';
 import { type Parameters, useParameters } from '../location.ts';
+import { plural } from './numbers.ts';
 
 interface SearchProps {
   /** The parameter of the address that holds the text. */
@@ -103,11 +104,14 @@ interface PagerProps {
   /** Items on all pages, where the server counts them. */
   readonly total?: number | undefined;
   readonly next: string | undefined;
+  /** For one item. */
   readonly noun: string;
+  /** For several, where it is not the noun with an s. */
+  readonly many?: string;
 }
 
 /** Leads to the next page of a list, and back to the first. */
-export function Pager({ shown, total, next, noun }: PagerProps) {
+export function Pager({ shown, total, next, noun, many }: PagerProps) {
   const parameters = useParameters();
   const isFirst = parameters.get('from') === undefined;
   if (isFirst && next === undefined && total === undefined) return null;
@@ -115,8 +119,8 @@ export function Pager({ shown, total, next, noun }: PagerProps) {
     <nav class="pager" aria-label="Pages">
       <span class="meta">
         {isFirst && next === undefined
-          ? `${shown} ${noun}`
-          : `${shown} ${noun} on this page${total === undefined ? '' : `, ${total} in all`}`}
+          ? plural(shown, noun, many)
+          : `${plural(shown, noun, many)} on this page${total === undefined ? '' : `, ${total} in all`}`}
       </span>
       <span class="row">
         {!isFirst && (

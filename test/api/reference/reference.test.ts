@@ -7,6 +7,7 @@ import { staticFile, withoutDataUrls } from '../../../src/api/http/static-files.
 import { htmlHeaders } from '../../../src/api/http/html.ts';
 import { describedOperations } from '../../../src/api/operations.ts';
 import { createSecureReader } from '../../../src/api/http/client-address.ts';
+import { words } from '../../../src/core/words.ts';
 import { secondTenant } from '../../auth/fixture.ts';
 import { exchange, requestText } from '../../helpers/exchange.ts';
 import { openApiFixture, type ApiResponse, type ApiFixture } from '../fixture.ts';
@@ -43,6 +44,15 @@ describe('the reference page', () => {
       for (const name of headers.keys()) assert.doesNotMatch(name, /^access-control-|^set-cookie/);
     });
   }
+
+  test('the page explains the words with a meaning of their own, without a script', async () => {
+    const { text } = await fixture.raw('GET', '/docs');
+    assert.ok(words.length >= 20);
+    for (const { word, meaning } of words) {
+      assert.doesNotMatch(word + meaning, /[<>&]/, 'not escaped');
+      assert.ok(text.includes(`<dt>${word}</dt><dd>${meaning}</dd>`));
+    }
+  });
 
   test('a request with the ETag of the page gets 304', async () => {
     const etag = (await fixture.raw('GET', '/docs')).headers.get('etag') ?? '';
