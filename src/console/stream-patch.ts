@@ -80,7 +80,7 @@ type Found = Record<string, string>;
 
 function nameOf({ name }: StreamDraft, problems: Found): string {
   if (name.trim() === '') problems['name'] = 'A stream needs a name';
-  return name;
+  return name.trim();
 }
 
 function subscriptionsOf(draft: StreamDraft, problems: Found): { event_type: string }[] {

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { closed, component } from './schema.ts';
+import { closed, component, sentName } from './schema.ts';
 import { carried, carriedNames, refused } from './carried-fields.ts';
 import { fieldsQuery } from './fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
@@ -22,13 +22,12 @@ const identifier = Type.String({
   description: 'Audience of the tokens for the API; never changes',
 });
 
-const named = { description: 'Name of the API' };
-const name = Type.String({ minLength: 1, maxLength: 200, ...named });
+const name = 'Name of the API';
 
 const scopeText = Type.String({ maxLength: 500, description: 'What the scope allows' });
 
 const changeable = {
-  name,
+  name: sentName(200, name),
   scopes: Type.Array(closed({ value: scopeValue, description: Type.Optional(scopeText) }), {
     maxItems: 1000,
     description: 'Scopes of the API',
@@ -69,7 +68,7 @@ export const api = component('ResourceServer', 'An API that tokens are issued fo
   identifier,
   ...changeable,
   // That of an API without a name is its identifier.
-  name: Type.String(named),
+  name: Type.String({ description: name }),
   is_system: Type.Boolean({ description: 'True for the management API' }),
   ...carried(carriedNames.api.create),
 });

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { carried, carriedNames, refused } from './carried-fields.ts';
 import { fieldsQuery } from './fields.ts';
-import { closed, component, next, pageQuery, unsupported } from './schema.ts';
+import { closed, component, next, pageQuery, sentName, unsupported } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** 32 hexadecimal digits; of a client of an external issuer, the id that the issuer uses. */
@@ -18,7 +18,8 @@ const issuer = Type.String({
   description: 'External issuer of the tokens of this client, one of the trusted ones',
 });
 
-const name = Type.String({ minLength: 1, maxLength: 255, description: 'Name of the client' });
+const name = 'Name of the client';
+const nameSent = sentName(255, name);
 
 const global = Type.Boolean({ description: 'Whether the client may use the management API' });
 
@@ -85,7 +86,7 @@ export const clientCreate = component(
   {
     client_id: Type.Optional(clientId),
     issuer: Type.Optional(issuer),
-    name,
+    name: nameSent,
     global: Type.Optional(global),
     jwks: Type.Optional(jwks),
     ...carried(carriedNames.client.create),
@@ -94,7 +95,7 @@ export const clientCreate = component(
 
 /** Body of an update: any subset. */
 export const clientPatch = component('ClientPatch', 'Changes of a client', {
-  name: Type.Optional(name),
+  name: Type.Optional(nameSent),
   global: Type.Optional(global),
   jwks: Type.Optional(
     Type.Union([jwks, Type.Null()], {
@@ -105,7 +106,12 @@ export const clientPatch = component('ClientPatch', 'Changes of a client', {
   ...carried(carriedNames.client.patch),
 });
 
-const shown = { client_id: clientId, issuer: Type.Optional(issuer), name, global };
+const shown = {
+  client_id: clientId,
+  issuer: Type.Optional(issuer),
+  name: Type.String({ description: name }),
+  global,
+};
 
 /** A client in responses. */
 export const client = component('Client', 'A client', {

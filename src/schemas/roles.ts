@@ -2,12 +2,13 @@ import { Type, type Static } from 'typebox';
 import { scopeValue } from './apis.ts';
 import { carried, carriedAs, carriedNames, refused } from './carried-fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
-import { closed, component, next, pageQuery } from './schema.ts';
+import { closed, component, next, pageQuery, sentName } from './schema.ts';
 
 /** Permissions, clients and users that one request can add or remove. */
 const ITEMS_MAX = 50;
 
-const name = Type.String({ minLength: 1, maxLength: 255, description: 'Name of the role' });
+const name = 'Name of the role';
+const nameSent = sentName(255, name);
 const description = Type.String({ maxLength: 255, description: 'What the role is for' });
 
 const carriedByRole = carried(carriedNames.role.create, {
@@ -16,7 +17,7 @@ const carriedByRole = carried(carriedNames.role.create, {
 
 /** Body of a create. */
 export const roleCreate = component('RoleCreate', 'A new role', {
-  name,
+  name: nameSent,
   description: Type.Optional(description),
   owner_id: refused('Leat has no organizations, and roles of the tenant only'),
   ...carriedByRole,
@@ -24,14 +25,14 @@ export const roleCreate = component('RoleCreate', 'A new role', {
 
 /** Body of an update: any subset. */
 export const rolePatch = component('RolePatch', 'Changes of a role', {
-  name: Type.Optional(name),
+  name: Type.Optional(nameSent),
   description: Type.Optional(description),
 });
 
 /** A role in responses. */
 export const role = component('Role', 'A group of permissions', {
   id: Type.String({ description: 'Id of the role' }),
-  name,
+  name: Type.String({ description: name }),
   description,
   ...carriedByRole,
 });

@@ -1,5 +1,6 @@
 import { Type, type TObject, type TProperties, type TSchema, type TSchemaOptions } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
+import { withoutOuterBlanks } from './text-patterns.ts';
 
 export type { Static, TSchema } from 'typebox';
 
@@ -72,6 +73,16 @@ export const eventId = Type.String({
   examples: ['evt_b8dLcukC7edhDQ7cn5d4gE'],
   description: 'Unique identifier for the event',
 });
+
+/** A name that a client sends: blanks at its ends would make two names that look the same. */
+export const sentName = (lengthMax: number, what: string): ReturnType<typeof Type.String> =>
+  Type.String({
+    minLength: 1,
+    maxLength: lengthMax,
+    pattern: withoutOuterBlanks,
+    format: 'name',
+    description: `${what}, no blank at its ends`,
+  });
 
 /** Two or more segments, joined by dots. */
 export const eventType = Type.String({

@@ -1,13 +1,23 @@
 import { Type, type Static, type TSchema } from 'typebox';
 import { deliveryOptions } from './delivery-options.ts';
-import { closed, component, eventType, next, pageQuery, streamId, time } from './schema.ts';
+import {
+  closed,
+  component,
+  eventType,
+  next,
+  pageQuery,
+  sentName,
+  streamId,
+  time,
+} from './schema.ts';
 import { printable, printableWithoutColon } from './text-patterns.ts';
 
 const status = Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], {
   description: 'Whether events are sent',
 });
 
-const name = Type.String({ minLength: 1, maxLength: 128, description: 'Name of the event stream' });
+const name = 'Name of the event stream';
+const nameSent = Type.Optional(sentName(128, name));
 
 const subscription = closed({ event_type: eventType }, { description: 'An event type' });
 const subscriptionsText = 'Event types that are sent';
@@ -200,7 +210,7 @@ const destination = <A extends TSchema, C extends TSchema>(
 export const stream = component('EventStream', 'An event stream', {
   id: streamId,
   status,
-  name,
+  name: Type.String({ description: name }),
   subscriptions: Type.Array(subscription, { description: subscriptionsText }),
   created_at: time,
   updated_at: time,
@@ -222,7 +232,7 @@ export const startFromText =
 export const streamCreate = component('EventStreamCreate', 'A new event stream', {
   destination: destination(authorizationSent, certificateSent),
   delivery: Type.Optional(deliveryOptions),
-  name: Type.Optional(name),
+  name: nameSent,
   subscriptions: Type.Optional(
     Type.Array(subscription, {
       minItems: 1,
@@ -244,7 +254,7 @@ export const streamPatch = component('EventStreamPatch', 'Changes of an event st
       description: 'Replaces all options of delivery; null removes them',
     }),
   ),
-  name: Type.Optional(name),
+  name: nameSent,
   subscriptions: Type.Optional(
     Type.Array(subscription, { maxItems: subscriptionsMax, description: subscriptionsText }),
   ),

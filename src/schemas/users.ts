@@ -2,7 +2,7 @@ import { Type, type Static, type TNull, type TString, type TUnion } from 'typebo
 import { fieldsQuery } from './fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 import { closed, component, next, pageQuery, time, unsupported } from './schema.ts';
-import { printable, webReference } from './text-patterns.ts';
+import { printable, printableWithoutOuterBlanks, webReference } from './text-patterns.ts';
 
 /** The handler checks the format, and names it `format email` in its error. */
 const email = Type.String({ examples: ['ada@example.com'], description: "The user's e-mail" });
@@ -10,12 +10,20 @@ const email = Type.String({ examples: ['ada@example.com'], description: "The use
 const text = (lengthMax: number, description: string): TString =>
   Type.String({ minLength: 1, maxLength: lengthMax, description });
 
+/** As stored; one that is sent has no blank at its ends. */
 const username = Type.String({
   minLength: 1,
   maxLength: 128,
   pattern: printable,
   examples: ['ada'],
   description: "The user's user name",
+});
+const usernameSent = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  pattern: printableWithoutOuterBlanks,
+  examples: ['ada'],
+  description: "The user's user name: printable characters, no blank at its ends",
 });
 
 const phone = Type.String({
@@ -87,6 +95,7 @@ export const userCreate = component('UserCreate', 'A new user', {
   connection,
   user_id: Type.Optional(localId),
   ...profile,
+  username: Type.Optional(usernameSent),
   verify_email: Type.Optional(verifyEmail),
 });
 
@@ -96,6 +105,7 @@ export const userPatch = component(
   'Changes of a user; metadata merges at its first level',
   {
     ...profile,
+    username: Type.Optional(usernameSent),
     email: Type.Optional(email),
     password: Type.Optional(password),
     connection: Type.Optional(connection),

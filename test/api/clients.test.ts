@@ -236,6 +236,20 @@ describe('PATCH /clients/{client_id}', () => {
     assert.deepEqual((await fixture.send('GET', pathOf(id))).body, response.body);
   });
 
+  test('a client whose stored name has blanks at its ends can be read, changed and renamed', async () => {
+    const { store, tenant } = fixture.auth;
+    const made = await fixture.send('POST', '/clients', { name: 'padded' });
+    const { client_id: id } = made.body;
+    const name = ' padded ';
+    await store.clients.update(tenant.id, id, (stored) => ({ after: { ...stored, name } }));
+    const path = `/clients/${id}`;
+    assert.equal((await fixture.send('GET', path)).body.name, name);
+    const described = await fixture.send('PATCH', path, { description: 'x' });
+    assert.deepEqual([described.status, described.body.name], [200, name]);
+    assertInvalid(await fixture.send('PATCH', path, { name }), 'name');
+    assert.equal((await fixture.send('PATCH', path, { name: 'padded' })).body.name, 'padded');
+  });
+
   test('PATCH /clients/{client_id} replaces the keys, and removes them with null', async () => {
     const { client_id: id } = await create({ jwks });
     const replaced = await fixture.send('PATCH', pathOf(id), { jwks: { keys: [ecKey] } });

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { TSchema } from 'typebox';
 import { describedOperations } from '../../src/api/operations.ts';
 import type { Operation } from '../../src/api/operation.ts';
-import type { Schema } from '../../src/api/http/violation.ts';
+import { firstViolation, type Schema } from '../../src/api/http/violation.ts';
 import { openPull } from '../helpers/pull.ts';
 import { openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
@@ -120,6 +120,28 @@ describe('a hostile body', () => {
         assertRejected(await fixture.send(operation.method, pathOf(operation), text), field);
       }
     });
+  }
+});
+
+describe('a name with blanks at its ends', () => {
+  /** The name of a user is no key: it may be anybody's, and comes from elsewhere. */
+  const isFree = (path: string, field: string): boolean =>
+    path.startsWith('/users') && field === 'name';
+
+  for (const { method, path, body } of operations) {
+    const { properties = {} }: Schema = body?.schema ?? {};
+    for (const [field, schema] of Object.entries(properties)) {
+      if (!['name', 'username'].includes(field) || isFree(path, field)) continue;
+
+      test(`${method} ${path} refuses blanks at the ends of ${field}`, () => {
+        for (const text of [' crm', 'crm ', '\u00a0crm', 'crm\u3000', ' ']) {
+          const violation = firstViolation(schema, text);
+          assert.match(violation?.description ?? '', /no blank at its ends$/, text);
+        }
+        assert.equal(firstViolation(schema, 'c r m'), undefined);
+        assert.match(firstViolation(schema, '')?.reason ?? '', /too short/);
+      });
+    }
   }
 });
 

@@ -110,6 +110,21 @@ describe('create', () => {
     assert.deepEqual((await create({ subscriptions })).subscriptions, subscriptions);
   });
 
+  test('create and update reject blanks at the ends of a name, and say so', async () => {
+    const { id } = await create({ name: 'c r m' });
+    const sent = { destination: destination(), name: 'c r m ' };
+    for (const response of [
+      await fixture.send('POST', '/event-streams', sent),
+      await patch(id, { name: 'c r m ' }),
+    ]) {
+      assert.equal(response.status, 400, response.text);
+      assert.equal(
+        response.body.message,
+        "Payload validation error: 'Object didn't pass validation for format name: c r m ' on property name (Name of the event stream, no blank at its ends).",
+      );
+    }
+  });
+
   test('create rejects a name in use', async () => {
     await create({ name: 'taken' });
     const response = await fixture.send('POST', '/event-streams', {
@@ -133,7 +148,7 @@ describe('create', () => {
   });
 
   test('create accepts any name of 128 characters', async () => {
-    for (const name of ['ä'.repeat(128), '😀'.repeat(128), '"\\\u2028<script>', ' ']) {
+    for (const name of ['ä'.repeat(128), '😀'.repeat(128), '"\\\u2028<script>', 'a b']) {
       assert.equal((await create({ name })).name, name);
     }
   });

@@ -37,6 +37,7 @@ test('changesOf: a draft that was not touched changes nothing', () => {
 
 test('changesOf: sends only what differs', () => {
   assert.deepEqual(edited({ name: 'crm-2' }), { patch: { name: 'crm-2' }, problems: {} });
+  assert.deepEqual(edited({ name: ' crm-2 ' }), { patch: { name: 'crm-2' }, problems: {} });
   assert.deepEqual(edited({ moreTypes: 'user.updated, user.created' }).patch, {
     subscriptions: [{ event_type: 'user.created' }, { event_type: 'user.updated' }],
   });
