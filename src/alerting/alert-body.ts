@@ -1,4 +1,5 @@
 import { formatTime } from '../core/date.ts';
+import type { DisabledReason } from '../store/port/streams.ts';
 import {
   type Alert,
   alertText,
@@ -32,6 +33,7 @@ export interface StreamAlertBody extends Guidance {
   readonly new_failures: number;
   readonly total_failures: number;
   readonly consecutive_failures?: number;
+  readonly reason?: DisabledReason;
   readonly percent?: number;
   readonly last_error?: string;
   readonly time: string;
@@ -74,7 +76,7 @@ function systemBody(alert: SystemAlert, guidance: Guidance): SystemAlertBody {
 }
 
 function streamBody(alert: StreamAlert, guidance: Guidance): StreamAlertBody {
-  const { consecutive, percent, lastError } = alert;
+  const { consecutive, reason, percent, lastError } = alert;
   return {
     text: alertText(alert),
     alert: alert.kind,
@@ -83,6 +85,7 @@ function streamBody(alert: StreamAlert, guidance: Guidance): StreamAlertBody {
     new_failures: alert.newFailures,
     total_failures: alert.total,
     ...(consecutive === undefined ? {} : { consecutive_failures: consecutive }),
+    ...(reason === undefined ? {} : { reason }),
     ...(percent === undefined ? {} : { percent }),
     ...(lastError === undefined ? {} : { last_error: lastError }),
     ...guidance,

@@ -1,5 +1,6 @@
 import type { Millis } from '../core/clock.ts';
 import type { HealthLimits } from '../core/types.ts';
+import type { DisabledReason } from '../store/port/streams.ts';
 import type { Causes } from './causes.ts';
 
 export type StreamAlertKind = 'delivery_failures' | 'stream_disabled' | 'threshold_near';
@@ -34,6 +35,8 @@ export interface StreamAlert {
   /** Absent where it is unknown: the HTTP API does not show it. */
   readonly consecutive?: number | undefined;
   readonly limits: HealthLimits;
+  /** Why it is disabled; only with `stream_disabled`, where it is known. */
+  readonly reason?: DisabledReason | undefined;
   /** Percentage of a limit that was reached: 50, 70 or 90; only with `threshold_near`. */
   readonly percent?: number | undefined;
   /** As {@link causeOf} returns it; absent without new failures. */
@@ -90,6 +93,7 @@ function sentenceOf({
   consecutive,
   limits,
   percent,
+  reason,
 }: StreamAlert): string {
   if (kind === 'threshold_near') {
     const inARow =
@@ -100,6 +104,9 @@ function sentenceOf({
   const inARow = consecutive === undefined ? '' : `, ${consecutive} in a row`;
   const counts = `(${total} open${inARow})`;
   if (kind === 'stream_disabled') {
+    if (reason === 'gone') {
+      return `the event stream was disabled: its receiver says that it is gone, 410 ${counts}`;
+    }
     return `the event stream was disabled by its delivery failures ${counts}`;
   }
   return `${newFailures} new delivery ${newFailures === 1 ? 'failure' : 'failures'} ${counts}`;

@@ -76,9 +76,10 @@ export async function readFailureSummary(
       stream.id,
       [...newest, ...(earlier?.told ?? [])].toSorted(([a], [b]) => b - a),
     );
-    const { id, name, status, health } = stream;
+    const { id, name, status, health, disabledReason } = stream;
     const disabledAt = (stream.disabledAt ?? 0) > since ? stream.disabledAt : undefined;
-    streams.push({ id, name, status, ...health, newFailures, lastError, causes, disabledAt });
+    const disabled = { disabledAt, disabledReason };
+    streams.push({ id, name, status, ...health, newFailures, lastError, causes, ...disabled });
   }
   return { streams, reported };
 }

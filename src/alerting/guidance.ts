@@ -34,9 +34,9 @@ export function guidanceOf(alert: Alert, url: string): Guidance {
 function causeBody(alert: Alert): CauseBody {
   if (!isStreamAlert(alert)) return { meaning: systemMeanings[alert.kind], codes: [] };
   const { codes, others } = alert.causes ?? noCauses;
-  const [first] = codes;
+  const first = alert.reason === 'gone' ? 'http_410' : codes[0]?.code;
   return {
-    meaning: first === undefined ? noCodes : meaningOf(first.code),
+    meaning: first === undefined ? noCodes : meaningOf(first),
     codes: codes.map(({ code, count, sample }) => ({
       code,
       count,
@@ -94,6 +94,8 @@ const paths: Readonly<Record<AlertKind, (id: string) => string>> = {
 function nextCommand(alert: Alert): string {
   const name = alert.stream === undefined ? '' : wordOf(alert.stream);
   if (!isStreamAlert(alert)) return systemCommands[alert.kind](name);
+  // Enabled with the same endpoint, it would be disabled again.
+  if (alert.reason === 'gone') return `leat streams show ${name}`;
   return streamCommands[alert.kind](name, alert.causes?.codes[0]?.code);
 }
 

@@ -2,6 +2,7 @@ import type { StreamAlert } from './alert.ts';
 import type { Causes } from './causes.ts';
 import type { Millis } from '../core/clock.ts';
 import type { HealthLimits, StreamStatus } from '../core/types.ts';
+import type { DisabledReason } from '../store/port/streams.ts';
 
 /** What was reported of the streams of a tenant. A stored format, as JSON. */
 export interface NotifiedState {
@@ -33,8 +34,10 @@ export interface StreamHealth {
   readonly lastError: string | undefined;
   /** Error codes of the new failures. */
   readonly causes: Causes;
-  /** When a limit disabled it last; `undefined` for never, or before the last check. */
+  /** When results disabled it last; `undefined` for never, or before the last check. */
   readonly disabledAt: Millis | undefined;
+  /** Why it is disabled; absent while it is enabled, and where it is unknown. */
+  readonly disabledReason?: DisabledReason | undefined;
 }
 
 /** The streams of a tenant at one check; healthy streams may be absent. */
@@ -54,8 +57,9 @@ const REARM_POINTS = 5;
 
 /**
  * Evaluates the alert rules of docs/monitoring.md#alerts against a snapshot; returns the alerts and
- * the new notified state. A stream has at most one alert of each kind. Alerts are in the order of the
- * streams; of one stream its new failures come first.
+ * the new notified state. A stream that was disabled has this alert alone, as it has the failures that led
+ * to it; any other one has at most one alert of each kind. Alerts are in the order of the streams; of one
+ * stream its new failures come first.
  */
 export function evaluate(
   state: NotifiedState,
@@ -75,18 +79,63 @@ export function evaluate(
           : stepOf(stream.consecutive, limits.consecutive, notified.consecutive),
     };
     const disabledAt = stream.disabledAt ?? notified.disabledAt;
-    const alert = alertOf(stream, snapshot, limits);
-    if (stream.newFailures > 0) alerts.push({ ...alert, kind: 'delivery_failures' });
-    if (disabledAt !== notified.disabledAt) alerts.push({ ...alert, kind: 'stream_disabled' });
-    const percent = Math.max(
-      newStep(steps.total, notified.total),
-      newStep(steps.consecutive, notified.consecutive),
+    const isNewlyDisabled = disabledAt !== notified.disabledAt;
+    alerts.push(
+      ...(isNewlyDisabled
+        ? [disabledAlert(stream, snapshot, limits)]
+        : failureAlerts(stream, percentOf(steps, notified), snapshot, limits)),
     );
-    if (percent > 0) alerts.push({ ...alert, kind: 'threshold_near', percent });
-    const next = notifiedOf({ ...steps, disabledAt });
+    // Of one that is enabled again, the next check warns.
+    const isWarned = !isNewlyDisabled || stream.status === 'disabled';
+    const next = notifiedOf({ ...(isWarned ? steps : lower(steps, notified)), disabledAt });
     if (next !== undefined) streams[stream.id] = next;
   }
   return { alerts, state: { streams } };
+}
+
+function disabledAlert(
+  stream: StreamHealth,
+  snapshot: Snapshot,
+  limits: HealthLimits,
+): StreamAlert {
+  const { disabledReason: reason } = stream;
+  const alert = alertOf(stream, snapshot, limits);
+  return { ...alert, kind: 'stream_disabled', ...(reason === undefined ? {} : { reason }) };
+}
+
+/** Returns the alerts about new failures, and about a limit that comes near: none once it is passed. */
+function failureAlerts(
+  stream: StreamHealth,
+  percent: number,
+  snapshot: Snapshot,
+  limits: HealthLimits,
+): StreamAlert[] {
+  const alert = alertOf(stream, snapshot, limits);
+  const isNear = percent > 0 && stream.status === 'enabled';
+  return [
+    ...(stream.newFailures > 0 ? [{ ...alert, kind: 'delivery_failures' } as const] : []),
+    ...(isNear ? [{ ...alert, kind: 'threshold_near', percent } as const] : []),
+  ];
+}
+
+interface Steps {
+  readonly total: number;
+  readonly consecutive: number;
+}
+
+/** Returns the highest step that was not reported; 0 for none. */
+function percentOf(steps: Steps, notified: Notified): number {
+  return Math.max(
+    newStep(steps.total, notified.total),
+    newStep(steps.consecutive, notified.consecutive),
+  );
+}
+
+function lower(steps: Steps, { total = 0, consecutive = 0 }: Notified): Steps {
+  return {
+    total: Math.min(steps.total, total),
+    consecutive: Math.min(steps.consecutive, consecutive),
+  };
 }
 
 /**

@@ -28,15 +28,15 @@ interface DismissOptions extends CommonOptions, FailureFilter {
 export function addDismissCommand(program: Command, deps: CliDeps): void {
   withFailureFilter(withCommonOptions(program.command('dismiss [stream] [event...]')), deps)
     .description('close failures without sending them: the named ones, or all that match')
-    .option('--cause <codes>', 'failures of these causes: 410, 4xx, timeout, …', causeOption)
+    .option('--cause <codes>', 'failures of these causes: 404, 4xx, timeout, …', causeOption)
     .option('--all', 'every failure of the stream, or of all streams without one')
     .option('--dry-run', 'count only')
     .addHelpText(
       'after',
       examples(
         'leat dismiss crm evt_…',
-        'leat dismiss crm --cause 410 --dry-run',
-        'leat dismiss --cause 410',
+        'leat dismiss crm --cause 404 --dry-run',
+        'leat dismiss --cause 404',
         'leat dismiss crm --all',
       ),
     )

@@ -44,6 +44,7 @@ export function StateReason(stream: StreamHealthShown) {
 const reasons = {
   consecutive_failures: 'too many failures in a row',
   open_failures: 'too many open failures',
+  gone: 'its receiver says that it is gone (410)',
   lag: 'too far behind',
   by_hand: 'by hand',
 } as const;

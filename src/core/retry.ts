@@ -63,7 +63,13 @@ export type Decision =
       readonly error: string;
       readonly delayMs: number;
     }
-  | { readonly result: 'failed'; readonly status: number | undefined; readonly error: string };
+  | {
+      readonly result: 'failed';
+      readonly status: number | undefined;
+      readonly error: string;
+      /** The receiver has said that it is gone for good. */
+      readonly isGone?: true;
+    };
 
 export interface RetryRules {
   /** The waits between the attempts of a cycle: attempt n is followed by `retryDelaysMs[n - 1]`. */
@@ -114,9 +120,9 @@ function decideByStatus(
   if (isSuccess(status)) return { result: 'delivered', status };
   const shown = redact(text, secrets, cut === true);
   const error = shown === '' ? String(status) : `${status} - ${shown}`;
-  if (nextDelayMs === undefined || !isRetryable(status, retry4xx)) {
-    return { result: 'failed', status, error };
-  }
+  const mayRetry = isRetryable(status, retry4xx);
+  if (status === 410 && !mayRetry) return { result: 'failed', status, error, isGone: true };
+  if (nextDelayMs === undefined || !mayRetry) return { result: 'failed', status, error };
   // The receiver can lengthen a wait and never shorten it.
   const requestedMs = Math.min(retryAfterMs(retryAfter, now), retryAfterMaxMs);
   const delayMs = Math.max(nextDelayMs, requestedMs);

@@ -39,7 +39,8 @@ export class FailureCounters {
         this.#health = nextHealth(this.#health, 'delivered', false);
       if (outcome?.result !== 'failed') continue;
       this.#health = nextHealth(this.#health, 'failed', !opensRecord(outcome));
-      this.#isLimitReached ||= reachedLimit(this.#health, limits) !== undefined;
+      const isGone = outcome.goneVersion !== undefined;
+      this.#isLimitReached ||= isGone || reachedLimit(this.#health, limits) !== undefined;
     }
     return this.#isLimitReached;
   }

@@ -26,13 +26,14 @@ export function outcomeOf(
   const rules = { retryDelaysMs, retry4xx, retryAfterMaxMs, spreadBy, secrets, now: ended.now };
   const trial = trialOf(attempt, ended.elapsedMs);
   const before = trial === undefined ? attempt.attempt : trial.attempt;
-  const decision = decide(result, before, rules);
+  const { isGone, ...decision } = { isGone: false, ...decide(result, before, rules) };
   const isAgain = decision.result === 'retry';
   const agoMs = ended.elapsedMs - attempt.startedMs;
   return {
     ...decision,
     ...(isAgain && trial ? { delayMs: trial.leftMs } : {}),
     ...(isAgain && cycleMaxMs !== undefined ? { cycleMaxMs } : {}),
+    ...(isGone && event.offset !== undefined ? { goneVersion: attempt.template?.version } : {}),
     event,
     kind,
     attempt: isAgain ? before : attempt.attempt,

@@ -1,5 +1,6 @@
 import type { DeliveryKind, Health, Offset } from '../core/types.ts';
 import type { ShortageChange } from './http/shortages.ts';
+import type { DisabledBy } from '../store/port/settlement.ts';
 import type { Replacement } from '../store/port/ownership.ts';
 
 /**
@@ -8,11 +9,11 @@ import type { Replacement } from '../store/port/ownership.ts';
  */
 export type DeliveryReport =
   | AttemptReport
-  /** A recorded failure reached a limit: the stream is disabled now. */
+  /** A recorded failure disabled the stream. */
   | (StreamReport & {
       readonly kind: 'stream_disabled';
       readonly health: Health;
-      readonly reason: 'consecutive' | 'total';
+      readonly reason: DisabledBy;
     })
   /** The receiver of a stream with a schedule of its own is down: fresh events wait in the log… */
   | (StreamReport & { readonly kind: 'receiver_down' })

@@ -36,6 +36,8 @@ export interface RequestTemplate extends RequestNeeds {
   /** Removed from error messages. */
   readonly secrets: readonly string[];
   readonly stream: string;
+  /** Of the stream. */
+  readonly version: number;
   readonly attributePrefix: string;
 }
 
@@ -46,7 +48,7 @@ interface SigningKey {
 
 /** Builds the template; done once per version of a stream. */
 export function requestTemplateOf(
-  { id, tenant, destination, delivery, signingSecrets }: Stream,
+  { id, tenant, version, destination, delivery, signingSecrets }: Stream,
   settings: Pick<DeliverySettings, 'userAgent' | 'attributePrefix'>,
 ): RequestTemplate {
   const { origin, pathname, search } = new URL(destination.endpoint);
@@ -69,6 +71,7 @@ export function requestTemplateOf(
     token,
     identity: identityOf(tenant, destination.clientCertificate),
     stream: id,
+    version,
     attributePrefix,
   };
 }

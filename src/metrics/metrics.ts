@@ -184,10 +184,10 @@ function createReporting(factory: MetricFactory): (report: DeliveryReport) => vo
   const attempt = createAttempts(factory);
   const disabled = factory.counter(
     'streams_disabled_total',
-    'Streams that were disabled by a failure limit, by the limit that they reached.',
+    'Streams that were disabled by their failures: by the limit that they reached, or as their receiver is gone.',
     ['reason'],
   );
-  for (const reason of ['consecutive', 'total']) disabled.inc({ reason }, 0);
+  for (const reason of ['consecutive', 'total', 'gone']) disabled.inc({ reason }, 0);
   const settled = factory.histogram(
     'settle_batch_results',
     'Results of attempts recorded by one commit.',

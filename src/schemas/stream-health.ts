@@ -37,6 +37,7 @@ const disabled = closed({
     [
       Type.Literal('consecutive_failures'),
       Type.Literal('open_failures'),
+      Type.Literal('gone'),
       Type.Literal('lag'),
       Type.Literal('by_hand'),
     ],

@@ -59,6 +59,20 @@ describe('alertBody of a stream alert', () => {
         '(340 open, 500 in a row), last: timeout',
     );
   });
+
+  test('a receiver that is gone: text, meaning and next command say so, whatever failed before', () => {
+    const causes = { codes: [{ code: 'http_503', count: 339 }], others: 1 } as const;
+    const gone = { ...failures, kind: 'stream_disabled', reason: 'gone', causes } as const;
+    const body = alertBody({ ...gone, consecutive: 1, lastError: '410' }, url);
+    assert.equal(
+      body.text,
+      'crm: the event stream was disabled: its receiver says that it is gone, 410 ' +
+        '(340 open, 1 in a row), last: 410',
+    );
+    assert.equal(body.reason, 'gone');
+    assert.equal(body.cause.meaning, 'The receiver has removed the endpoint.');
+    assert.equal(body.next_command, 'leat streams show crm');
+  });
 });
 
 describe('alertBody of a system alert', () => {

@@ -134,6 +134,7 @@ function alertStateOf(
           status: 'enabled',
           health: { consecutive: own.length, total: own.length },
           disabledAt: undefined,
+          disabledReason: undefined,
           failedWithin: recent.length > 0,
         };
       });
@@ -503,7 +504,15 @@ test(
     const byStream = new Map(many.map((one) => [one.stream, one]));
     const failingStreams = many.map(({ stream: id }): FailingStream => {
       const health = { consecutive: 1, total: 1 };
-      return { id, name: id, status: 'enabled', health, disabledAt: undefined, failedWithin: true };
+      return {
+        id,
+        name: id,
+        status: 'enabled',
+        health,
+        disabledAt: undefined,
+        disabledReason: undefined,
+        failedWithin: true,
+      };
     });
     const { store } = fixture.deps;
     const deliveries = {

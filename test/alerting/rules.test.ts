@@ -100,6 +100,30 @@ describe('an alert about an automatic disabling', () => {
   });
 });
 
+describe('alerts of a check in which a stream was disabled', () => {
+  const once = ['est_1 stream_disabled'];
+
+  test('stream_disabled: it is the only alert, with the new failures', () => {
+    const disabled = { status: 'disabled', total: 500, consecutive: 500, disabledAt: 100 } as const;
+    const alerts = evaluateAll([{ ...disabled, newFailures: 500 }], [disabled]);
+    assert.deepEqual(alerts, [once, []]);
+    const snapshot = snapshotAt(5, [{ ...disabled, newFailures: 500, disabledReason: 'gone' }]);
+    const [alert] = evaluate(initialState, snapshot, limits).alerts;
+    assert.deepEqual([alert?.newFailures, alert?.reason], [500, 'gone']);
+  });
+
+  test('threshold_near: none for a stream that is disabled', () => {
+    const alerts = evaluateAll([{ status: 'disabled', total: 4800, consecutive: 500 }]);
+    assert.deepEqual(alerts, [[]]);
+  });
+
+  test('threshold_near: a stream that is enabled again is warned about at the next check', () => {
+    const enabled = { status: 'enabled', total: 4600, consecutive: 0 } as const;
+    const alerts = evaluateAll([{ ...enabled, disabledAt: 100, newFailures: 500 }], [enabled]);
+    assert.deepEqual(alerts, [once, ['est_1 threshold_near 90']]);
+  });
+});
+
 describe('an alert about a limit that is near', () => {
   const near = (percent: number): string[] => [`est_1 threshold_near ${percent}`];
 
@@ -169,6 +193,7 @@ describe('evaluate with random snapshots', () => {
     fc.uniqueArray(
       fc.record({
         id: fc.constantFrom('est_1', 'est_2', 'est_3'),
+        status: fc.constantFrom('enabled', 'disabled'),
         total: counter,
         consecutive: fc.option(counter, { nil: undefined }),
         newFailures: fc.nat(3),
@@ -205,31 +230,44 @@ describe('evaluate with random snapshots', () => {
     );
   });
 
-  test('evaluate returns new failures with their number, for exactly the streams that have some', () => {
+  test('evaluate returns new failures with their number once, for exactly the streams that have some', () => {
     fc.assert(
       fc.property(checks, (history) => {
         for (const { snapshot, alerts } of play(history)) {
-          const found = alerts.filter(({ kind }) => kind === 'delivery_failures').map(brief);
-          const wanted = snapshot.streams.filter(({ newFailures }) => newFailures > 0);
+          const isNew = ({ newFailures }: { readonly newFailures: number }) => newFailures > 0;
+          const found = alerts.filter(({ kind }) => kind !== 'threshold_near').filter(isNew);
           assert.deepEqual(
-            found,
-            wanted.map(({ id, newFailures }) => `${id} delivery_failures ${newFailures}`),
+            found.map(({ stream, newFailures }) => [stream.id, newFailures]),
+            snapshot.streams.filter(isNew).map(({ id, newFailures }) => [id, newFailures]),
           );
         }
       }),
     );
   });
 
-  test('evaluate returns no limits and disablings for the same snapshot again', () => {
+  test('evaluate returns a disabling alone, and limits of enabled streams', () => {
+    fc.assert(
+      fc.property(checks, (history) => {
+        for (const { snapshot, alerts } of play(history)) {
+          for (const { id, status } of snapshot.streams) {
+            const kinds = alerts.filter(({ stream }) => stream.id === id).map(({ kind }) => kind);
+            if (kinds.includes('stream_disabled')) assert.deepEqual(kinds, ['stream_disabled']);
+            if (kinds.includes('threshold_near')) assert.equal(status, 'enabled');
+          }
+        }
+      }),
+    );
+  });
+
+  test('evaluate returns no disablings for the same snapshot again, and no limits after that', () => {
     fc.assert(
       fc.property(checks, (history) => {
         for (const { snapshot, after } of play(history)) {
           const again = evaluate(after, snapshot, small);
-          assert.deepEqual(
-            again.alerts.filter(({ kind }) => kind !== 'delivery_failures'),
-            [],
-          );
-          assert.deepEqual(again.state, after);
+          assert.ok(again.alerts.every(({ kind }) => kind !== 'stream_disabled'));
+          const { alerts, state } = evaluate(again.state, snapshot, small);
+          assert.ok(alerts.every(({ kind }) => kind === 'delivery_failures'));
+          assert.deepEqual(state, again.state);
         }
       }),
     );

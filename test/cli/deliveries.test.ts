@@ -175,13 +175,13 @@ describe('failure commands', { concurrency: 2 }, () => {
       assert.match(good.stdout, /^Signature +valid\nResponse +204\n\nDelivered\.$/m);
 
       const path = `/api/v2/event-streams/${id}/received/answer`;
-      await expectBody(200, leat.send('PUT', path, { status: 410 }));
+      await expectBody(200, leat.send('PUT', path, { status: 404 }));
       const bad = await shell.leat(['test', id, '--inspect', '--json']);
       assert.equal(bad.code, 1, bad.stderr);
       const requests = JSON.parse(bad.stdout) as { signature: string; status: number }[];
       assert.deepEqual(
         requests.map(({ signature, status }) => [signature, status]),
-        [['valid', 410]],
+        [['valid', 404]],
       );
     },
   );
@@ -228,10 +228,10 @@ describe('failure commands', { concurrency: 2 }, () => {
     assert.deepEqual([good.code, good.stdout], [0, 'Delivered.\n'], good.stderr);
     assert.match(endpoint.arrivals.at(-1)?.body ?? '', /"big":12345678901234567890/);
     assert.equal(endpoint.arrivals.at(-1)?.event['svcpurpose'], 'test');
-    endpoint.respondWith(410);
+    endpoint.respondWith(404);
     const bad = await shell.leat(words);
     assert.equal(bad.code, 1);
-    assert.match(bad.stdout, /failed +\d+ ms {2}410/);
+    assert.match(bad.stdout, /failed +\d+ ms {2}404/);
     assert.match(bad.stderr, /The event was not delivered\.\n$/);
     await patchStream(leat, stream, { status: 'disabled' });
     const off = await shell.leat(words);

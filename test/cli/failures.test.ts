@@ -18,7 +18,7 @@ describe('failures over all streams', () => {
     const [busy, gone] = [await startEndpoint(), await startEndpoint()];
     t.after(() => Promise.all([busy.close(), gone.close()]));
     busy.respondWith(503);
-    gone.respondWith(410);
+    gone.respondWith(404);
     const type = freshType();
     const one = await createStream(leat, busy.url, { types: [type] });
     const two = await createStream(leat, gone.url, { types: [type] });
@@ -30,12 +30,12 @@ describe('failures over all streams', () => {
         .map(({ name, error_code: code, count }) => `${name} ${code} ${count}`)
         .toSorted();
     };
-    const all = [`${one.name} http_503 2`, `${two.name} http_410 2`].toSorted();
+    const all = [`${one.name} http_503 2`, `${two.name} http_404 2`].toSorted();
     await waitFor('the failures', async () => (await counts()).join() === all.join());
     const shown = await shell.leat(['failures']);
     assert.match(shown.stdout, new RegExp(`^${one.name} +http_503 +2 `, 'm'));
     const byCause = await shell.leat(['failures', '--by', 'cause']);
-    assert.match(byCause.stdout, /^http_410 +2 .* 1$/m);
+    assert.match(byCause.stdout, /^http_404 +2 .* 1$/m);
     const byStream = await shell.leat(['failures', '--by', 'stream', '--cause', '5xx']);
     assert.match(byStream.stdout, new RegExp(`^${one.name} +2 .*http_503 2$`, 'm'));
     assert.ok(!byStream.stdout.includes(two.name));
@@ -54,7 +54,7 @@ describe('failures over all streams', () => {
     busy.respondWith(204);
     const redelivered = await shell.leat(['redeliver', '--cause', '503']);
     assert.deepEqual([redelivered.code, redelivered.stdout], [0, '2 of 2 failures delivered.\n']);
-    assert.deepEqual(await counts(), [`${two.name} http_410 2`]);
+    assert.deepEqual(await counts(), [`${two.name} http_404 2`]);
     assert.equal((await shell.leat(['redeliver'])).code, 2);
     const dismissed = await shell.leat(['dismiss', '--cause', '4xx']);
     assert.equal(dismissed.stdout, '2 failures dismissed.\n');
@@ -65,12 +65,12 @@ describe('failures over all streams', () => {
     const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
-    endpoint.respondWith(410);
+    endpoint.respondWith(404);
     const type = freshType();
     const { name } = await createStream(leat, endpoint.url, { types: [type] });
     await publish(leat, type);
     await waitFor('the failure', async () =>
-      (await shell.leat(['failures', '--stream', name])).stdout.includes('http_410'),
+      (await shell.leat(['failures', '--stream', name])).stdout.includes('http_404'),
     );
     const none = await shell.leat(['redeliveries', 'show', `rdl_${'1'.repeat(22)}`]);
     assert.equal(none.code, 4, none.stderr);
@@ -141,7 +141,7 @@ describe('failures over all streams', () => {
     const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
-    endpoint.respondWith(410);
+    endpoint.respondWith(404);
     const type = freshType();
     const { id, name } = await createStream(leat, endpoint.url, {
       name: `my $(reboot); 'stream' ${freshType()}`,
@@ -154,12 +154,12 @@ describe('failures over all streams', () => {
       return stderr;
     };
     await waitFor('the failure', async () =>
-      (await shell.leat(['failures', '--stream', name])).stdout.includes('http_410'),
+      (await shell.leat(['failures', '--stream', name])).stdout.includes('http_404'),
     );
     assert.equal(
       await hints('failures', '--stream', name),
-      `What they are: leat deliveries list ${id} --status http_410\n` +
-        `Send them again: leat redeliver ${id} --cause http_410 --dry-run\n`,
+      `What they are: leat deliveries list ${id} --status http_404\n` +
+        `Send them again: leat redeliver ${id} --cause http_404 --dry-run\n`,
     );
     const shown = await hints('deliveries', 'list', name, '--type', type, '--since', '2000-01-01');
     assert.equal(

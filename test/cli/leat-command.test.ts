@@ -30,7 +30,7 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
     const settings = { LEAT_RETRY_DELAYS_MS: '10' };
     [other, prod] = await Promise.all([openServer(settings), openServer(settings)]);
     endpoint = await startEndpoint();
-    endpoint.respondWith(410);
+    endpoint.respondWith(404);
     const type = freshType();
     stream = await createStream(prod, endpoint.url, { name: 'crm', types: [type] });
     event = await publish(prod, type);
@@ -62,7 +62,7 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
       assert.ok(list.stdout.includes(event), list.stdout);
       assert.equal(
         redelivery.stdout,
-        '1 failure would be sent again.\n  crm: 1 http_410\n',
+        '1 failure would be sent again.\n  crm: 1 http_404\n',
         sending,
       );
     },
@@ -98,7 +98,7 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
     const again = await shell.sh(`${login} --client-id ${bootstrapClient.id}`, { input });
     assert.equal(again.code, 0, again.stderr);
     const failures = await shell.leat(['failures', '--profile', 'prod']);
-    assert.match(failures.stdout, /^crm +http_410/m);
+    assert.match(failures.stdout, /^crm +http_404/m);
   });
 
   test(

@@ -31,7 +31,7 @@ describe('leat streams list', { concurrency: 2 }, () => {
     { tags: ['long'] },
     async (t) => {
       const shell = await openLoggedInShell(t, leat);
-      const endpoint = await startEndpoint(text(410, 'gone'));
+      const endpoint = await startEndpoint(text(404, 'gone'));
       t.after(() => endpoint.close());
       const type = freshType();
       const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -63,7 +63,7 @@ describe('leat streams list', { concurrency: 2 }, () => {
       );
       await shell.leat(['streams', 'disable', stream.id]);
       await waitFor('the disabling', async () =>
-        / disabled +by hand [-0-9]{10} [:0-9]{8}Z, last http_410, 0 wait/.test(
+        / disabled +by hand [-0-9]{10} [:0-9]{8}Z, last http_404, 0 wait/.test(
           (await shell.leat(search)).stdout,
         ),
       );

@@ -117,7 +117,7 @@ describe('leat why', { concurrency: 2 }, () => {
       const shell = await openLoggedInShell(t, leat);
       const failing = await startEndpoint();
       t.after(() => failing.close());
-      failing.respondWith(410);
+      failing.respondWith(404);
       const type = freshType();
       const stream = await createStream(leat, failing.url, { types: [type] });
       const event = await publish(leat, type);
@@ -146,7 +146,7 @@ describe('leat why', { concurrency: 2 }, () => {
     const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
-    endpoint.respondWith(410);
+    endpoint.respondWith(404);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const event = await publish(leat, type);

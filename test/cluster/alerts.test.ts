@@ -11,7 +11,7 @@ import { createStream, eventsOf, freshType, publishAll } from '../helpers/api-cl
 /** A cluster on one PostgreSQL with a check each second, and a chat tool for its alerts. */
 async function openFixture(t: TestContext) {
   const chat = await startAlertReceiver();
-  const endpoint = await startEndpoint(410);
+  const endpoint = await startEndpoint(404);
   t.after(() => Promise.all([chat.close(), endpoint.close()]));
   const cluster = await startCluster(t);
   const settings = {

@@ -44,6 +44,15 @@ describe('decide', () => {
     assert.equal(resultWith(301, [301]), 'failed');
   });
 
+  test('410 says that the receiver is gone, unless the operator lists it', () => {
+    const gone = { result: 'failed', status: 410, error: '410', isGone: true };
+    for (const attempt of [1, 4]) assert.deepEqual(decide(responseOf(410), attempt, rules), gone);
+    const listing = { ...rules, retry4xx: [410] };
+    assert.equal(decide(responseOf(410), 3, listing).result, 'retry');
+    const exhausted = { result: 'failed', status: 410, error: '410' };
+    assert.deepEqual(decide(responseOf(410), 4, listing), exhausted);
+  });
+
   test('any 5xx, and any number that is no status, is retried', () => {
     for (const status of [500, 501, 503, 511, 599, 600, 999]) {
       assert.equal(decide(responseOf(status), 1, rules).result, 'retry', String(status));

@@ -123,7 +123,7 @@ async function openFailures(nodes: Nodes): Promise<readonly [counted: number, li
 /** Creates streams whose events have all failed. */
 async function failing(nodes: Nodes, endpoint: Endpoint): Promise<void> {
   const type = freshType();
-  endpoint.respondWith(410);
+  endpoint.respondWith(404);
   for (let number = 0; number < streams; number += 1) {
     await createStream(nodes.leat(), `${endpoint.url}/${number}`, { types: [type] });
   }
@@ -161,7 +161,7 @@ describe('kill -9 during requests about many failures', { concurrency: 2 }, () =
         // Every second event is delivered.
         endpoint.respondWith((response, { event }) => {
           const { object } = event.data as { object: { number: number } };
-          response.writeHead(object.number % 2 === 0 ? 204 : 410).end();
+          response.writeHead(object.number % 2 === 0 ? 204 : 404).end();
         });
         const before = endpoint.arrivals.length;
         const accepted = await start(nodes, 'redeliveries');

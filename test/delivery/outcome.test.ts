@@ -70,6 +70,21 @@ describe('outcomeOf', () => {
     );
   });
 
+  test('goneVersion: the version of the stream that a 410 was sent for; none for a test event', () => {
+    const goneVersion = (options: Partial<EndedAttempt>): unknown => {
+      const outcome = outcomeOf(attemptOf(options), respondedWith(410), ended, settings);
+      return 'goneVersion' in outcome ? outcome.goneVersion : undefined;
+    };
+    const template = requestTemplateOf({ ...newWebhook(), version: 7 }, settings);
+    for (const kind of ['first', 'replay', 'redelivery'] as const) {
+      assert.equal(goneVersion({ template, kind }), 7, kind);
+    }
+    const testEvent = { ...event, offset: undefined };
+    for (const kind of ['test', 'redelivery'] as const) {
+      assert.equal(goneVersion({ template, kind, event: testEvent }), undefined, kind);
+    }
+  });
+
   for (const authorization of [
     { method: 'bearer', token: 'open sesame' },
     { method: 'basic', username: 'ada', password: 'open sesame' },

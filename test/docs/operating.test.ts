@@ -98,7 +98,7 @@ async function openInstallation(t: Parameters<typeof openLoggedInShell>[0]) {
 
   billing.respondWith((response, { event }) => {
     const { number } = event.data['object'] as { readonly number: number };
-    const status = event.type === 'order.refunded' ? 410 : number === 17 ? 503 : 204;
+    const status = event.type === 'order.refunded' ? 404 : number === 17 ? 503 : 204;
     response.writeHead(status).end(status === 503 ? 'database is locked' : '');
   });
   await publishAll(leat, [...orders('order.paid', 16, 16), ...orders('order.paid', 18, 18)]);

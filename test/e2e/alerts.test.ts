@@ -41,7 +41,7 @@ async function openFixture(
 ): Promise<Fixture> {
   const tempStore = await createTempStore();
   const chat = await startAlertReceiver();
-  const endpoint = await startEndpoint(text(410, secretWord));
+  const endpoint = await startEndpoint(text(404, secretWord));
   const all = {
     LEAT_RETRY_DELAYS_MS: '0',
     LEAT_MONITOR_INTERVAL_SECONDS: '1',
@@ -120,13 +120,13 @@ describe('new failures', () => {
         assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
         const newFailures = last?.new_failures ?? 0;
         const failures = newFailures === 1 ? 'failure' : 'failures';
-        const sentence = `${stream.name}: ${newFailures} new delivery ${failures} (${total} open, ${total} in a row), last: 410`;
+        const sentence = `${stream.name}: ${newFailures} new delivery ${failures} (${total} open, ${total} in a row), last: 404`;
         const link = `http://localhost:${fixture.leat.port}/console/failures?stream=${stream.id}`;
         const command = `leat failures --stream ${stream.name}`;
         assert.deepEqual(rest, {
           text: [
             sentence,
-            `${newFailures} http_410 (410). The receiver has removed the endpoint.`,
+            `${newFailures} http_404 (404). The receiver knows no such endpoint.`,
             `Next: \`${command}\``,
             link,
           ].join('\n'),
@@ -136,10 +136,10 @@ describe('new failures', () => {
           new_failures: newFailures,
           total_failures: total,
           consecutive_failures: total,
-          last_error: '410',
+          last_error: '404',
           cause: {
-            meaning: 'The receiver has removed the endpoint.',
-            codes: [{ code: 'http_410', count: newFailures, sample: '410' }],
+            meaning: 'The receiver knows no such endpoint.',
+            codes: [{ code: 'http_404', count: newFailures, sample: '404' }],
           },
           link,
           next_command: command,
@@ -174,7 +174,7 @@ describe('new failures', () => {
         eventId: id,
         eventType: stream.type,
         attempts: 1,
-        error: '410',
+        error: '404',
         tenantName: 'main',
         msg: 'open failure',
       });
@@ -206,7 +206,7 @@ describe('new failures', () => {
           .find((one) => one.includes(stream.id)) ?? '';
       const { level, msg, alert } = JSON.parse(line) as Record<string, unknown>;
       assert.equal(level, 50);
-      assert.equal(msg, `${stream.name}: 1 new delivery failure (1 open, 1 in a row), last: 410`);
+      assert.equal(msg, `${stream.name}: 1 new delivery failure (1 open, 1 in a row), last: 404`);
       assert.equal((alert as StreamAlertBody).alert, 'delivery_failures');
     },
   );
@@ -225,7 +225,7 @@ describe('new failures', () => {
     assert.deepEqual([to, from], [['ops@example.com'], 'leat@leat.example.com']);
     assert.equal(
       parsed.subject,
-      `[Leat main] ${stream.name}: 1 new delivery failure (1 open, 1 in a row), last: 410`,
+      `[Leat main] ${stream.name}: 1 new delivery failure (1 open, 1 in a row), last: 404`,
     );
     await fixture.chat.waitFor(stream.id, 1);
     await afterTwoChecks(fixture);
@@ -273,9 +273,9 @@ describe('a stream near its limit', () => {
       const disabled = fixture.chat.alerts(stream.id).at(-1);
       assert.equal(
         disabled?.text.split('\n')[0],
-        `${stream.name}: the event stream was disabled by its delivery failures (10 open, 10 in a row), last: 410`,
+        `${stream.name}: the event stream was disabled by its delivery failures (10 open, 10 in a row), last: 404`,
       );
-      assert.deepEqual(disabled?.cause.codes, [{ code: 'http_410', count: 10, sample: '410' }]);
+      assert.deepEqual(disabled?.cause.codes, [{ code: 'http_404', count: 10, sample: '404' }]);
     },
   );
 
@@ -399,7 +399,7 @@ describe('a restart', () => {
 
 function newOf(alerts: readonly StreamAlertBody[]): number {
   return alerts
-    .filter(({ alert }) => alert === 'delivery_failures')
+    .filter(({ alert }) => alert === 'delivery_failures' || alert === 'stream_disabled')
     .reduce((sum, alert) => sum + alert.new_failures, 0);
 }
 
@@ -411,11 +411,11 @@ function disablings(fixture: Fixture, stream: StreamBody): number {
 async function failTogether(fixture: Fixture, stream: Failing, count: number): Promise<void> {
   const held: (() => void)[] = [];
   fixture.endpoint.respondWith((response) => {
-    held.push(() => response.writeHead(410).end(secretWord));
+    held.push(() => response.writeHead(404).end(secretWord));
     if (held.length === count) for (const release of held) release();
   });
   const { failed } = await statsOf(fixture.leat, stream.id);
   await fail(fixture, stream, count);
   await waitForStats(fixture.leat, stream.id, { failed: failed + count });
-  fixture.endpoint.respondWith(text(410, secretWord));
+  fixture.endpoint.respondWith(text(404, secretWord));
 }

@@ -17,6 +17,7 @@ import {
   type ProblemBody,
   type StreamBody,
 } from '../helpers/api-client.ts';
+import type { StreamHealthShown } from '../../src/schemas/stream-health.ts';
 import { runServer } from './fixture.ts';
 
 /** The limits are the defaults; each delivery fails after one attempt. */
@@ -98,6 +99,43 @@ describe('500 failures in a row', () => {
     await waitForStats(leat, other.id, { delivered: 500 });
     assert.equal((await readStream(leat, other.id)).status, 'enabled');
     assert.deepEqual(healthy.arrivals.map(({ event }) => event.id).toSorted(), ids.toSorted());
+  });
+});
+
+describe('a receiver that responds with 410', () => {
+  const disabledOf = async ({ id }: StreamBody): Promise<unknown> => {
+    const path = `/api/v2/event-streams/${id}/health`;
+    const { disabled } = await expectBody<StreamHealthShown>(200, leat.send('GET', path));
+    return disabled && [disabled.reason, disabled.last_error_code];
+  };
+
+  test('410: the first one disables the stream, and again when it is enabled unchanged', async (t) => {
+    const { stream, type, endpoint } = await streamOf(t);
+    endpoint.respondWith(410);
+    const [failed] = await publishAll(leat, failing(type, 1));
+    await waitForDisabled(stream);
+    assert.deepEqual(await disabledOf(stream), ['gone', 'http_410']);
+    await patchStream(leat, stream.id, { status: 'enabled' });
+    await expectBody(202, redeliver(leat, stream.id, failed ?? ''));
+    await waitForDisabled(stream);
+    assert.deepEqual(await disabledOf(stream), ['gone', 'http_410']);
+  });
+
+  test('410: a test event does not disable the stream, nor where retry_4xx has it', async (t) => {
+    const { stream, type, endpoint } = await streamOf(t);
+    endpoint.respondWith(410);
+    const path = `/api/v2/event-streams/${stream.id}`;
+    await expectBody(202, leat.send('POST', `${path}/test`, { event_type: type }));
+    await waitForStats(leat, stream.id, { failed: 1 });
+    assert.equal(await disabledOf(stream), null);
+    const retry = { delays_seconds: [86_400], retry_4xx: [410] };
+    await patchStream(leat, stream.id, { delivery: { retry } });
+    const [id = ''] = await publishAll(leat, failing(type, 1));
+    const health = (): Promise<StreamHealthShown> =>
+      expectBody(200, leat.send('GET', `${path}/health`));
+    await waitFor('the retry', async () => (await health()).retrying === 1);
+    assert.equal(endpoint.of(id).length, 1);
+    assert.equal((await health()).disabled, null);
   });
 });
 

@@ -52,7 +52,7 @@ describe('a service with much to see', () => {
         'dns',
         'http_400',
         'http_401',
-        'http_410',
+        'http_409',
         'http_422',
         'http_503',
         'protocol',

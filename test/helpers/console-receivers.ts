@@ -51,7 +51,7 @@ const answers: Readonly<Record<string, (event: ReceivedEvent) => Answer>> = {
   }),
   '/crm/contacts': ({ type, data }) => {
     if (type === 'contact.deleted') return { status: 503, text: 'maintenance window' };
-    if (type === 'contact.merged') return { status: 410, text: 'contact was merged elsewhere' };
+    if (type === 'contact.merged') return { status: 409, text: 'contact was merged elsewhere' };
     if (data.object?.['email'] !== null) return { status: 204 };
     return { status: 400, text: '{"error":"invalid_contact","message":"email: is required"}' };
   },
@@ -63,7 +63,7 @@ const answers: Readonly<Record<string, (event: ReceivedEvent) => Answer>> = {
       : { status: 204 },
   '/exports': () => ({ status: 503, text: 'the export is running' }),
   '/renewals': ({ data }) =>
-    data.object?.['plan'] === 'retired' ? { status: 410, text: 'plan retired' } : { status: 204 },
+    data.object?.['plan'] === 'retired' ? { status: 409, text: 'plan retired' } : { status: 204 },
   '/token': () => ({ status: 401, text: '{"error":"invalid_client"}' }),
 };
 

@@ -11,7 +11,7 @@ async function failing(
 ): Promise<Running> {
   const tempStore = await createTempStore();
   t.after(() => tempStore.remove());
-  const endpoint = await startEndpoint(text(410, 'body-of-the-receiver'));
+  const endpoint = await startEndpoint(text(404, 'body-of-the-receiver'));
   t.after(() => endpoint.close());
   const leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '0', ...settings });
   t.after(() => leat.kill());
@@ -43,7 +43,7 @@ describe('the log of the service', { concurrency: 2 }, () => {
           failure?.['tenantName'],
           failure?.['error'],
         ],
-        ['number', 40, 1, 'main', '410'],
+        ['number', 40, 1, 'main', '404'],
       );
     },
   );

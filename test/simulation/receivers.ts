@@ -94,7 +94,8 @@ const behaviours: Record<ReceiverBehaviour, readonly [React, ...React[]]> = {
   flaky: [healthy, healthy, healthy, refuses(503, 500), slow, breaks, refuses(429)],
   down: [refuses(503)],
   failsLate: [refusesLate, refusesLate, slow, healthy],
-  refusing: [refuses(400, 410, 404), healthy],
+  // The same statuses many times: one that says that it is gone disables its stream.
+  refusing: [refuses(400, 404, 400, 404, 400, 404, 400, 404, 400, 404, 400, 410), healthy],
   slow: [slow],
   hanging: [hangs],
   broken: [breaks, healthy],

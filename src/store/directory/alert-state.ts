@@ -7,6 +7,7 @@ import type {
   FailingStream,
   FailureWindow,
 } from '../port/alert-state.ts';
+import type { DisabledReason } from '../port/streams.ts';
 import { type Command, type Commands, sql } from './command.ts';
 import { listedNumbers } from './dialect.ts';
 
@@ -55,6 +56,7 @@ interface FailingStreamRow {
   readonly consecutive: number;
   readonly total: number;
   readonly disabled_at: Millis | null;
+  readonly disabled_reason: DisabledReason | null;
   readonly failed_within: boolean | number | null;
 }
 
@@ -65,7 +67,7 @@ function* failingStreams(
 ): Command<readonly FailingStream[]> {
   const rows = yield* sql.all<FailingStreamRow>`
     select s.id, s.name, s.status, r.consecutive_failures as consecutive,
-      r.total_failures as total, s.disabled_at, (
+      r.total_failures as total, s.disabled_at, s.disabled_reason, (
         select true from deliveries d
         where d.tenant = s.tenant and d.stream = s.id
           and d.failed_at > ${since} and d.failed_at <= ${upTo}
@@ -74,12 +76,13 @@ function* failingStreams(
     where s.tenant = ${tenant} and (r.total_failures > 0 or r.consecutive_failures > 0
       or (s.disabled_at > ${since} and s.disabled_at <= ${upTo}))
     order by s.id`;
-  return rows.map(({ id, name, status, consecutive, total, disabled_at, failed_within }) => ({
+  return rows.map(({ id, name, status, consecutive, total, failed_within, ...row }) => ({
     id,
     name,
     status,
     health: { consecutive, total },
-    disabledAt: disabled_at ?? undefined,
+    disabledAt: row.disabled_at ?? undefined,
+    disabledReason: row.disabled_reason ?? undefined,
     failedWithin: Boolean(failed_within),
   }));
 }

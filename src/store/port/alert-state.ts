@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Health, StreamStatus } from '../../core/types.ts';
+import type { DisabledReason } from './streams.ts';
 
 /**
  * Stores which alerts were reported, so that each is reported once
@@ -21,7 +22,7 @@ export interface AlertStateStore {
   ): Promise<boolean>;
   /**
    * Returns the streams that an alert may be about, in order of id: those with open or consecutive
-   * failures, and those that a limit disabled within the window.
+   * failures, and those that results disabled within the window.
    */
   failingStreams(tenant: number, window: FailureWindow): Promise<readonly FailingStream[]>;
   /** Returns the standing of several tenants, in the order of `tenants`, with one query. */
@@ -52,8 +53,10 @@ export interface FailingStream {
   readonly name: string;
   readonly status: StreamStatus;
   readonly health: Health;
-  /** When a limit disabled it last, even if it was enabled since. */
+  /** When results disabled it last, even if it was enabled since. */
   readonly disabledAt: Millis | undefined;
+  /** Why it is disabled; `undefined` while it is enabled. */
+  readonly disabledReason: DisabledReason | undefined;
   /**
    * Whether open failures of it were recorded within the window. Not their number, because counting
    * them could take long.

@@ -44,6 +44,11 @@ export type Outcome = {
       readonly hasEnded?: true;
     }
   | (Decision & {
+      /**
+       * Set where the receiver has said that it is gone for good: the version of the stream that the attempt
+       * was made for. The stream is disabled, unless it was changed since.
+       */
+      readonly goneVersion?: number | undefined;
       /** A retry begins at most so long after the cycle, except for pauses; else without a bound. */
       readonly cycleMaxMs?: number | undefined;
       /** How long ago the attempt began. */
@@ -54,6 +59,9 @@ export type Outcome = {
 
 /** The end of one attempt. */
 export type EndedOutcome = Exclude<Outcome, { readonly result: 'parked' | 'blocked' }>;
+
+/** Why a batch disables a stream: failures reach a limit, or the receiver is gone for good. */
+export type DisabledBy = 'consecutive' | 'total' | 'gone';
 
 /** What the store recorded for one stream. */
 export interface SettledStream {
@@ -70,6 +78,6 @@ export interface SettledStream {
    * is of a batch that was recorded before.
    */
   readonly keysChanged?: boolean | undefined;
-  /** The limit at which this batch disabled the stream. */
-  readonly disabledBy: 'consecutive' | 'total' | undefined;
+  /** Why this batch disabled the stream. */
+  readonly disabledBy: DisabledBy | undefined;
 }

@@ -154,7 +154,7 @@ export interface SkippedRange {
   readonly at: Millis;
 }
 
-export type DisabledReason = 'consecutive_failures' | 'open_failures' | 'lag' | 'by_hand';
+export type DisabledReason = 'consecutive_failures' | 'open_failures' | 'gone' | 'lag' | 'by_hand';
 
 /**
  * Events of the types of a stream after its cursor that have no row, among the first 10,000 events; among

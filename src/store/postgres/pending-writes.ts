@@ -67,7 +67,7 @@ export async function recordOutcomes(
       const changedRow = { ...(before ?? newRow(run, outcome)), isNew, after };
       changed.set(outcome.event.id, withEntry(changedRow, history?.at));
     }
-    if (countEnd(writes, transition, limits)) await failWaitingOf(tx, writes, now);
+    if (countEnd(writes, outcome, transition, limits)) await failWaitingOf(tx, writes, now);
   }
   return writes;
 }

@@ -6,6 +6,7 @@ import type { Run } from '../rows/runs.ts';
 export const disabledReasons = {
   consecutive: 'consecutive_failures',
   total: 'open_failures',
+  gone: 'gone',
   lag: 'lag',
 } as const;
 

@@ -11,7 +11,13 @@ import type {
   Offset,
 } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
-import type { EndedOutcome, Outcome, SettledStream, Settlement } from '../port/settlement.ts';
+import type {
+  DisabledBy,
+  EndedOutcome,
+  Outcome,
+  SettledStream,
+  Settlement,
+} from '../port/settlement.ts';
 import type { Run } from '../rows/runs.ts';
 
 /** A row of `deliveries`, as far as outcomes depend on it or change it. */
@@ -150,8 +156,8 @@ export interface BatchState<R extends Run = Run> {
   failed: number;
   /** Those of them that count in the progress of its replay. */
   readonly replayed: { sent: number; failed: number };
-  /** The limit at which these outcomes disabled the stream. */
-  disabledBy: 'consecutive' | 'total' | undefined;
+  /** Why these outcomes disabled the stream. */
+  disabledBy: DisabledBy | undefined;
   /** See {@link SettledStream.keysChanged}. */
   keysChanged: boolean;
 }
@@ -181,20 +187,28 @@ export function noteFailed(state: BatchState, { history }: Transition, now: Mill
   state.lastFailed = { at: now, code: errorCodeOf(history) };
 }
 
-/** Counts the end of a delivery, if it is one; returns true when that disables the stream. */
+/** Counts the end of a delivery, if it is one; returns true when its outcome disables the stream. */
 export function countEnd(
   state: BatchState,
+  outcome: Outcome,
   { ended, wasOpen, isReplayed, isCutShort }: Transition,
   limits: HealthLimits,
 ): boolean {
   if (isCutShort === true) state.keysChanged = true;
-  if (ended === undefined) return false;
-  state[ended] += 1;
-  if (isReplayed) state.replayed[ended === 'delivered' ? 'sent' : 'failed'] += 1;
-  state.health = nextHealth(state.health, ended, wasOpen);
+  if (ended !== undefined) {
+    state[ended] += 1;
+    if (isReplayed) state.replayed[ended === 'delivered' ? 'sent' : 'failed'] += 1;
+    state.health = nextHealth(state.health, ended, wasOpen);
+  }
   if (!isEnabled(state)) return false;
-  state.disabledBy = reachedLimit(state.health, limits);
+  if (isGone(state.run, outcome)) state.disabledBy = 'gone';
+  else if (ended !== undefined) state.disabledBy = reachedLimit(state.health, limits);
   return state.disabledBy !== undefined;
+}
+
+/** Returns whether the receiver of the stream as it is now is gone for good. */
+function isGone({ version }: Run, outcome: Outcome): boolean {
+  return 'goneVersion' in outcome && outcome.goneVersion === version;
 }
 
 /**

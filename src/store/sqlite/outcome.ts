@@ -40,7 +40,7 @@ export function recordOutcome(
   noteFailed(state, transition, now);
   const { history } = transition;
   if (history !== undefined) addAttempt(db, run.key, outcome.event, history);
-  if (countEnd(state, transition, limits)) {
+  if (countEnd(state, outcome, transition, limits)) {
     const present = { ...run, health: state.health };
     state.health = runCommand(db, failWaiting(historySteps, present, 'retrying', now));
   }

@@ -131,6 +131,7 @@ function failingStreamsContract(engine: Engine): void {
         status: 'enabled',
         health: { consecutive: 0, total: 4 },
         disabledAt: undefined,
+        disabledReason: undefined,
         failedWithin: true,
       },
     ]);

@@ -162,6 +162,8 @@ const settle = step(
     attempt: fc.integer({ min: 1, max: 4 }),
     waitMs: fc.nat({ max: 3000 }),
     raise: fc.boolean(),
+    /** What failed may say that the receiver of this version is gone, or of the one before. */
+    gone: fc.oneof({ weight: 9, arbitrary: fc.constant(undefined) }, fc.constantFrom(0, 1)),
     /** An attempt that is parked could not be made. */
     hasEnded: fc.boolean(),
     /** A runner can be wrong about the row once the lease of an attempt has ended. */
@@ -192,6 +194,9 @@ const settle = step(
       delayMs: args.waitMs,
       leaseMs: args.waitMs,
       ...(args.result === 'parked' && args.hasEnded ? { hasEnded: true } : {}),
+      ...(args.result === 'failed' && args.gone !== undefined
+        ? { goneVersion: expected.version - args.gone }
+        : {}),
     };
     const cursor = args.raise ? modelRun.model.head : 0;
     const run = args.formerRun ? expected.run - 1 : expected.run;

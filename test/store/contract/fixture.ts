@@ -210,6 +210,7 @@ type OutcomeOptions = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow' | 'ord
   delayMs?: number;
   cycleMaxMs?: number;
   leaseMs?: number;
+  goneVersion?: number;
   status?: number | undefined;
 };
 

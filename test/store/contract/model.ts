@@ -150,10 +150,12 @@ export function settle(
   if (given.run === stream.run) stream.cursor = Math.max(stream.cursor, given.cursor);
   const health = healthOf(stream);
   const rose = health.consecutive > before.consecutive;
-  const reason = health.consecutive >= given.limits.consecutive ? 'consecutive' : 'total';
-  const atLimit = reason === 'consecutive' || health.total >= given.limits.total;
+  const isGone = 'goneVersion' in outcome && outcome.goneVersion === version;
+  const limit = health.consecutive >= given.limits.consecutive ? 'consecutive' : 'total';
+  const reason = isGone ? 'gone' : limit;
+  const atLimit = rose && (limit === 'consecutive' || health.total >= given.limits.total);
   const { cursor } = stream;
-  if (!wasEnabled || !rose || !atLimit) {
+  if (!wasEnabled || !(isGone || atLimit)) {
     return { result: 'recorded', version, cursor, health, ...changed, disabledBy: undefined };
   }
   disable(stream, given.now);

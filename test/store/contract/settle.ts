@@ -552,6 +552,52 @@ function disablingContract(engine: Engine): void {
     assert.equal(now?.cursor, 6);
   });
 
+  test('a receiver that is gone disables its stream: what waits becomes a failure', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 3);
+    const [waits, gone, late] = events;
+    assert.ok(waits && gone && late);
+    const answer = { status: 410, error: '410', goneVersion: 1 };
+    const settled = await fixture.settle(owned, {
+      outcomes: [retry(waits), failed(gone, answer), failed(late, answer)],
+    });
+    assert.deepEqual(settled, {
+      result: 'recorded',
+      version: 2,
+      cursor: 0,
+      health: { consecutive: 3, total: 3 },
+      disabledBy: 'gone',
+    });
+    const { tenant, store } = fixture;
+    const facts = await store.streams.facts(tenant, stream.id);
+    assert.deepEqual(facts?.disabled, { reason: 'gone', since: start, code: 'http_410' });
+    const [failing] = await store.alertState.failingStreams(tenant, { since: 0, upTo: start });
+    assert.deepEqual([failing?.disabledAt, failing?.disabledReason], [start, 'gone']);
+    const failure = await store.deliveries.failure(tenant, stream.id, waits.id);
+    assert.equal(failure?.attempts.at(-1)?.error, disabledMessage);
+  });
+
+  test('a late result of a receiver that is gone disables its stream', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { events, owned } = await streamWithEvents(fixture, 1);
+    const event = at(events, 0);
+    await fixture.settle(owned, { outcomes: [failed(event)] });
+    const late = failed(event, { status: 410, error: '410', goneVersion: 1, hasRow: true });
+    const settled = await fixture.settle(owned, { outcomes: [late] });
+    assert.deepEqual([settled.disabledBy, settled.health.total], ['gone', 1]);
+  });
+
+  test('a stream that was changed since the attempt is not disabled as gone', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
+    await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
+      after: { ...before, name: 'other' },
+    }));
+    const answer = { status: 410, error: '410', goneVersion: 1 };
+    const settled = await fixture.settle(owned, { outcomes: [failed(at(events, 0), answer)] });
+    assert.deepEqual([settled.disabledBy, settled.version], [undefined, 2]);
+  });
+
   test('an untried test fails with its stream, a redelivery goes on', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
