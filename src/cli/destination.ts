@@ -42,8 +42,14 @@ export function withDestinationOptions(command: Command): Command {
     .option('--token-endpoint <url>', 'authorize with access tokens from this OAuth 2.0 endpoint')
     .option('--oauth-client <id>', 'client id for the token endpoint')
     .option('--oauth-secret-file <file>', 'file with the client secret (- for stdin)')
-    .option('--oauth-scope <scopes>', 'scopes of the tokens, separated by spaces')
-    .option('--oauth-audience <audience>', 'API that the tokens are for')
+    .option(
+      '--oauth-scope <scopes>',
+      'scopes of the tokens, separated by spaces; an update without it keeps them',
+    )
+    .option(
+      '--oauth-audience <audience>',
+      'API that the tokens are for; an update without it keeps it',
+    )
     .option('--certificate-file <file>', 'client certificate and its chain for TLS, in PEM')
     .option('--certificate-key-file <file>', 'its private key in PEM (- for stdin)');
 }
@@ -82,11 +88,29 @@ export async function changedDestination(
   const hasEndpoint = (options.endpoint ?? options.inspect) !== undefined;
   if (!hasEndpoint && authorization === undefined && certificate === undefined) return undefined;
   const { id, destination } = await present();
+  const stored = destination.configuration;
   return destinationOf(
-    endpointOf(options, inspectorEndpointOf(id)) ?? destination.configuration.webhook_endpoint,
-    authorization ?? destination.configuration.webhook_authorization,
+    endpointOf(options, inspectorEndpointOf(id)) ?? stored.webhook_endpoint,
+    authorization === undefined
+      ? stored.webhook_authorization
+      : withStoredTokenOptions(authorization, stored.webhook_authorization),
     certificate,
   );
+}
+
+/** A new client secret leaves scope and audience of the tokens as they are; an empty one removes it. */
+function withStoredTokenOptions(
+  sent: Authorization,
+  stored: StreamShown['destination']['configuration']['webhook_authorization'],
+): Authorization {
+  const method = 'oauth2_client_credentials';
+  if (sent.method !== method || stored.method !== method) return sent;
+  const { scope = stored.scope, audience = stored.audience, ...required } = sent;
+  return {
+    ...required,
+    ...(scope === undefined || scope === '' ? {} : { scope }),
+    ...(audience === undefined || audience === '' ? {} : { audience }),
+  };
 }
 
 function endpointOf(

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { changedDelivery, type DeliveryFields, droppedRules } from '../core/delivery-change.ts';
 import { printable } from '../core/setting.ts';
 import {
   type ApiRun,
@@ -21,6 +22,7 @@ import { addFilterTest } from './filter.ts';
 import { pathOf } from './http/api-client.ts';
 import { addRetryNow } from './retry-now.ts';
 import { type JsonOption, jsonOption, listOption, wholeNumberOption } from './option.ts';
+import type { StreamShown } from '../schemas/streams.ts';
 import { findStream, patchStream, showStream, streamIdOf } from './stream.ts';
 import { addStreamList } from './stream-list.ts';
 import { addStatusCommands } from './stream-status.ts';
@@ -29,6 +31,10 @@ interface StreamOptions extends CommonOptions, DestinationOptions {
   readonly name?: string;
   readonly events?: readonly string[];
   readonly delivery?: JsonOption;
+}
+
+interface UpdateOptions extends StreamOptions {
+  readonly yes?: boolean;
 }
 
 interface CreateOptions extends StreamOptions {
@@ -112,19 +118,20 @@ function addWriting(streams: Command, deps: CliDeps): void {
     )
     .option(
       '--delivery <json>',
-      'options of delivery that replace the present ones; null removes them',
+      'options of delivery to change, the others stay; null removes one, or all',
       jsonOption,
     )
+    .option('--yes', 'do not ask before the filter or the order is removed')
     .addHelpText(
       'after',
       examples(
         'leat streams update crm --events user.created,user.updated',
         'leat streams update crm --endpoint https://crm.example.com/new --bearer-file token.txt',
-        `leat streams update crm --delivery '{"retry": "hours", "per_second": 20}'`,
+        `leat streams update crm --delivery '{"retry": "hours", "per_second": null}'`,
         'leat streams update crm --certificate-file client.pem --certificate-key-file client-key.pem',
       ),
     )
-    .action((stream: string, options: StreamOptions) =>
+    .action((stream: string, options: UpdateOptions) =>
       runWithApi(deps, options, (run) => updateStream(run, stream, options)),
     );
   withCommonOptions(streams.command('delete <stream>'))
@@ -155,23 +162,69 @@ async function createStream(run: ApiRun, options: CreateOptions): Promise<void> 
   }
 }
 
-async function updateStream(run: ApiRun, stream: string, options: StreamOptions): Promise<void> {
+async function updateStream(run: ApiRun, word: string, options: UpdateOptions): Promise<void> {
   const { name, events, delivery } = options;
-  const destination = await changedDestination(options, run.terminal, () =>
-    findStream(run, stream),
-  );
+  // Read once: what is sent must fit what is shown and asked for.
+  let reading: Promise<StreamShown> | undefined;
+  const present = (): Promise<StreamShown> => (reading ??= findStream(run, word));
+  const destination = await changedDestination(options, run.terminal, present);
   if ((destination ?? name ?? events ?? delivery) === undefined) {
     throw usageError(
       'Nothing to change: add --name, --events, --delivery, --endpoint, --inspect or an authorization.',
     );
   }
+  const after =
+    delivery &&
+    changedDelivery(deliveryOf(await present()), delivery.value as DeliveryFields | null);
+  if (!(await replaces(run, present, { events, after }, options.yes))) return;
   const body = {
     destination,
     name,
     subscriptions: subscriptionsOf(events),
-    delivery: delivery?.value,
+    delivery: after && (Object.keys(after).length === 0 ? null : after),
   };
-  showStream(run, await patchStream(run, stream, body));
+  showStream(run, await patchStream(run, reading === undefined ? word : (await reading).id, body));
+}
+
+/** What a change puts in the place of a list or an object. */
+interface Replacement {
+  readonly events: readonly string[] | undefined;
+  readonly after: DeliveryFields | undefined;
+}
+
+/** Shows what is replaced, and asks before a filter or an order goes. */
+async function replaces(
+  run: ApiRun,
+  present: () => Promise<StreamShown>,
+  { events, after }: Replacement,
+  yes: boolean | undefined,
+): Promise<boolean> {
+  if ((events ?? after) === undefined) return true;
+  const stream = await present();
+  const types = stream.subscriptions.map((each) => each.event_type).join(', ');
+  if (events !== undefined) showChange(run, 'Events', types, events.join(', '));
+  if (after === undefined) return true;
+  const stored = deliveryOf(stream);
+  showChange(run, 'Delivery', deliveryText(stored), deliveryText(after));
+  const dropped = droppedRules(stored, after);
+  if (dropped.length === 0) return true;
+  const what = dropped.join(' and ');
+  const question = `Remove ${what} of ${printable(stream.name)}?`;
+  return confirmed(run, question, yes);
+}
+
+function showChange({ terminal }: ApiRun, what: string, before: string, after: string): void {
+  if (before === after) return;
+  terminal.note(printable(`${what} before: ${before || 'none'}`));
+  terminal.note(printable(`${what} after:  ${after || 'none'}`));
+}
+
+function deliveryOf({ delivery }: StreamShown): DeliveryFields {
+  return { ...delivery };
+}
+
+function deliveryText(delivery: DeliveryFields): string {
+  return Object.keys(delivery).length === 0 ? '' : JSON.stringify(delivery);
 }
 
 async function deleteStream(run: ApiRun, stream: string, yes: boolean | undefined): Promise<void> {

@@ -1,4 +1,5 @@
-import type { StreamPatchSent } from '../schemas/streams.ts';
+import { deliveryChange, droppedRules } from '../core/delivery-change.ts';
+import type { StreamPatchSent, StreamShown } from '../schemas/streams.ts';
 import { quoted } from './command.ts';
 
 /** What commands and requests show in place of a secret. */
@@ -19,27 +20,46 @@ export function withoutSecrets(patch: StreamPatchSent): StreamPatchSent {
   ) as StreamPatchSent;
 }
 
-/** Returns the command that makes a change; secrets come from files. */
-export function updateCommand(word: string, patch: StreamPatchSent): string {
+/** Returns the command that makes a change of a stored stream; secrets come from files. */
+export function updateCommand(
+  word: string,
+  patch: StreamPatchSent,
+  stored: Pick<StreamShown, 'delivery' | 'destination'>,
+): string {
   const { name, subscriptions, destination, delivery } = patch;
   const types = subscriptions?.map(({ event_type: type }) => type);
   const words = [
     `leat streams update ${word}`,
     ...(name === undefined ? [] : [`--name ${quoted(name)}`]),
     ...(types === undefined ? [] : [`--events ${quoted(types.join(','))}`]),
-    ...(destination === undefined ? [] : destinationWords(destination)),
-    ...(delivery === undefined ? [] : [`--delivery ${quoted(JSON.stringify(delivery))}`]),
+    ...(destination === undefined ? [] : destinationWords(destination, stored)),
+    ...(delivery === undefined ? [] : deliveryWords(delivery, stored)),
   ];
   return words.join(' \\\n  ');
 }
 
-function destinationWords({
-  configuration,
-}: NonNullable<StreamPatchSent['destination']>): string[] {
+/** The command merges, where a request replaces. */
+function deliveryWords(
+  sent: NonNullable<StreamPatchSent['delivery']> | null,
+  { delivery }: Pick<StreamShown, 'delivery'>,
+): string[] {
+  const stored = { ...delivery };
+  const isAsked = droppedRules(stored, { ...sent }).length > 0;
+  const change = JSON.stringify(deliveryChange(stored, sent));
+  return [`--delivery ${quoted(change)}`, ...(isAsked ? ['--yes'] : [])];
+}
+
+function destinationWords(
+  { configuration }: NonNullable<StreamPatchSent['destination']>,
+  { destination }: Pick<StreamShown, 'destination'>,
+): string[] {
   const { webhook_endpoint: endpoint, client_certificate: certificate } = configuration;
   return [
     `--endpoint ${quoted(endpoint)}`,
-    ...authorizationWords(configuration.webhook_authorization),
+    ...authorizationWords(
+      configuration.webhook_authorization,
+      destination.configuration.webhook_authorization,
+    ),
     ...(certificate === null ? ['--remove-certificate'] : []),
     ...(certificate
       ? ['--certificate-file client.pem', '--certificate-key-file client-key.pem']
@@ -52,7 +72,10 @@ type Authorization = NonNullable<
 >['configuration']['webhook_authorization'];
 
 /** An authorization whose secret stays needs no option. */
-function authorizationWords(sent: Authorization): string[] {
+function authorizationWords(
+  sent: Authorization,
+  stored: StreamShown['destination']['configuration']['webhook_authorization'],
+): string[] {
   switch (sent.method) {
     case 'basic':
       return sent.password === undefined
@@ -71,8 +94,14 @@ function authorizationWords(sent: Authorization): string[] {
             `--token-endpoint ${quoted(sent.token_endpoint)}`,
             `--oauth-client ${quoted(sent.client_id)}`,
             '--oauth-secret-file secret.txt',
-            ...(sent.scope === undefined ? [] : [`--oauth-scope ${quoted(sent.scope)}`]),
-            ...(sent.audience === undefined ? [] : [`--oauth-audience ${quoted(sent.audience)}`]),
+            ...tokenWords('--oauth-scope', sent.scope, 'scope' in stored),
+            ...tokenWords('--oauth-audience', sent.audience, 'audience' in stored),
           ];
   }
+}
+
+/** The command keeps the stored text without the option. */
+function tokenWords(option: string, text: string | undefined, isStored: boolean): string[] {
+  if (text !== undefined) return [`${option} ${quoted(text)}`];
+  return isStored ? [`${option} ''`] : [];
 }

@@ -152,10 +152,11 @@ function shownProblems(problems: Problems, isTried: boolean): Problems {
 
 type Patch = ReturnType<typeof changesOf>['patch'];
 
-function actionOf({ id, name }: StreamShown, patch: Patch): Action {
+function actionOf(stream: StreamShown, patch: Patch): Action {
+  const { id, name } = stream;
   return {
     request: { method: 'PATCH', path: `/event-streams/${id}`, body: patch },
-    command: updateCommand(commandWord({ event_stream_id: id, name }), patch),
+    command: updateCommand(commandWord({ event_stream_id: id, name }), patch, stream),
   };
 }
 

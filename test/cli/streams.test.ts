@@ -137,7 +137,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     }
   });
 
-  test('leat streams: options of delivery are set, shown, replaced and removed', async (t) => {
+  test('leat streams: options of delivery are set, shown, changed one by one and removed', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     const token = join(shell.home, 'token');
     await writeFile(token, 'secret-of-the-hook');
@@ -159,7 +159,15 @@ describe('leat streams', { concurrency: 2 }, () => {
     const other = await update('{"concurrency": 2}');
     assert.equal(other.code, 0, other.stderr);
     const replaced = JSON.parse(other.stdout) as StreamBody;
-    assert.deepEqual(replaced.delivery, { concurrency: 2 });
+    assert.deepEqual(replaced.delivery, { retry: 'hours', per_second: 20, concurrency: 2 });
+    assert.match(
+      other.stderr,
+      /Delivery before: .*per_second.*\n.*Delivery after: .*per_second.*concurrency/,
+    );
+    const fewer = JSON.parse(
+      (await update('{"retry": null, "per_second": null}')).stdout,
+    ) as object;
+    assert.deepEqual((fewer as StreamBody).delivery, { concurrency: 2 });
     const refused = await update('{"retry": "weeks"}');
     assert.deepEqual(
       [refused.code, /delivery\.retry/.test(refused.stderr)],
@@ -179,6 +187,57 @@ describe('leat streams', { concurrency: 2 }, () => {
     const removed = JSON.parse((await update('null')).stdout) as StreamBody;
     assert.equal(removed.delivery, undefined);
     assert.doesNotMatch((await shell.leat(['streams', 'show', 'slow'])).stdout, /^Delivery/m);
+  });
+
+  test('leat streams: update does not remove a filter or an order unless told so', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const id = await createStreamNamed(shell, 'ordered');
+    const rules = { filter: { 'data.n': 2 }, order_by: '/data/n' };
+    const update = async (json: string, ...words: string[]) => {
+      const options = ['--delivery', json, '--json', ...words];
+      return shell.leat(['streams', 'update', 'ordered', ...options]);
+    };
+    assert.equal((await update(JSON.stringify(rules))).code, 0);
+    const kept = JSON.parse((await update('{"retry": "hours"}')).stdout) as StreamBody;
+    assert.deepEqual(kept.delivery, { retry: 'hours', ...rules });
+    for (const json of ['null', '{"filter": null}', '{"order_by": null}']) {
+      const { code, stderr } = await update(json);
+      assert.deepEqual([code, /add --yes/.test(stderr)], [2, true], stderr);
+    }
+    const shown = await leat.send('GET', `/api/v2/event-streams/${id}`);
+    assert.deepEqual(((await shown.json()) as StreamBody).delivery, kept.delivery);
+    const gone = JSON.parse((await update('{"filter": null}', '--yes')).stdout) as StreamBody;
+    assert.deepEqual(gone.delivery, { retry: 'hours', order_by: '/data/n' });
+    assert.equal(
+      (JSON.parse((await update('null', '--yes')).stdout) as StreamBody).delivery,
+      undefined,
+    );
+  });
+
+  test('leat streams: a new client secret leaves scope and audience of the tokens', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const secret = join(shell.home, 'secret');
+    await writeFile(secret, 'a-secret');
+    const client = ['--oauth-client', 'leat', '--oauth-secret-file', secret];
+    const words = ['--token-endpoint', 'https://login.example.com/token', ...client, '--json'];
+    const scoped = ['--oauth-scope', 'a b', '--oauth-audience', 'crm'];
+    const made = await shell.leat(
+      ['streams', 'create', '--name', 'tokens', '--endpoint', 'https://example.com/'].concat(
+        words,
+        scoped,
+      ),
+    );
+    assert.equal(made.code, 0, made.stderr);
+    const rotated = async (...more: string[]) => {
+      const update = ['streams', 'update', 'tokens', ...words, ...more];
+      const { code, stdout, stderr } = await shell.leat(update);
+      assert.equal(code, 0, stderr);
+      const { scope, audience } = (JSON.parse(stdout) as StreamBody).destination.configuration
+        .webhook_authorization as { scope?: string; audience?: string };
+      return { scope, audience };
+    };
+    assert.deepEqual(await rotated(), { scope: 'a b', audience: 'crm' });
+    assert.deepEqual(await rotated('--oauth-scope', ''), { scope: undefined, audience: 'crm' });
   });
 
   test('leat streams: update keeps the secret of an unchanged authorization, and reports when it is needed again', async (t) => {

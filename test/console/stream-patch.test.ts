@@ -131,7 +131,15 @@ test('updateCommand: secrets come from files, and are not shown', () => {
   const { patch } = edited({ secret: 'hunter2', name: 'crm two' });
   assert.ok(!JSON.stringify(withoutSecrets(patch)).includes('hunter2'));
   assert.equal(
-    updateCommand('crm', patch).replaceAll(' \\\n  ', ' '),
+    updateCommand('crm', patch, stream).replaceAll(' \\\n  ', ' '),
     "leat streams update crm --name 'crm two' --endpoint https://crm.example.com/hook --basic-user leat --basic-password-file password.txt",
+  );
+});
+
+test('updateCommand: names the options that change, as the command keeps all others', () => {
+  const { patch } = edited({ order: 'none', timeout: '2000' });
+  assert.equal(
+    updateCommand('crm', patch, stream).replaceAll(' \\\n  ', ' '),
+    `leat streams update crm --delivery '{"order_by":null,"on_failure":null,"timeout_ms":2000}' --yes`,
   );
 });
