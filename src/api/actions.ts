@@ -1,4 +1,4 @@
-import { actions } from '../schemas/actions.ts';
+import { actions, actionsQuery } from '../schemas/actions.ts';
 import { type Operation, operation } from './operation.ts';
 
 /** Describes the list of actions, which is always empty: clients that export a tenant request it. */
@@ -12,6 +12,7 @@ export function actionOperations(): Operation[] {
       tag: 'Actions',
       scopes: ['read:actions', 'read:event_streams'],
       lifecycle: 'Early Access',
+      query: actionsQuery,
       success: 200,
       response: actions,
       handle: () => ({ body: { actions: [], total: 0, page: 0, per_page: 100 } }),

@@ -32,7 +32,7 @@ export interface ApiDeps {
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
-const shared = { tag: 'APIs', lifecycle: 'Early Access', closedQuery: true } as const;
+const shared = { tag: 'APIs', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations of APIs (docs/http-api.md#apis). */
 export function apiOperations(deps: ApiDeps): Operation[] {

@@ -63,7 +63,6 @@ function listEntries(deps: AuditLogDeps): Operation {
     success: 200,
     response: entries,
     handle: async ({ tenant, query }) => {
-      refuseSearch(query);
       const read = isCursorPage(query) ? pageByCursor : pageByNumber;
       return { body: await read(deps, tenant.id, query) };
     },
@@ -117,14 +116,6 @@ async function pageByCursor(
 
 function isKey(key: string): boolean {
   return parseAuditKey(key) !== undefined;
-}
-
-function refuseSearch(query: EntriesQuery): void {
-  for (const name of ['q', 'search'] as const) {
-    if ((query[name] ?? '') === '') continue;
-    const reason = 'Searching is not supported, use types, client_id, target, date_from or date_to';
-    throw badQuery(reason, name, 'Not supported');
-  }
 }
 
 function filterOf(query: EntriesQuery): AuditFilter {

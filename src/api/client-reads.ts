@@ -19,7 +19,6 @@ import {
   numberedResponse,
   pageOf,
   pageTooLarge,
-  refuseUnsupported,
 } from './page.ts';
 import type { ApiSettings } from './settings.ts';
 import { showClient } from './show-client.ts';
@@ -29,7 +28,7 @@ interface Deps {
   readonly settings: Pick<ApiSettings, 'limits'>;
 }
 
-const shared = { tag: 'Clients', lifecycle: 'Early Access', closedQuery: true } as const;
+const shared = { tag: 'Clients', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations that return clients and change nothing (docs/http-api.md#clients). */
 export function clientReads(deps: Deps): Operation[] {
@@ -50,7 +49,6 @@ function listClients(deps: Deps): Operation {
     success: 200,
     response: clients,
     handle: async ({ tenant, query }) => {
-      refuseUnsupported(query, ['is_first_party', 'app_type', 'external_client_id', 'q']);
       const read = isCursorPage(query) ? pageByCursor : pageByNumber;
       return { body: await read(deps, tenant.id, query) };
     },

@@ -32,7 +32,7 @@ export interface ClientDeps {
   readonly settings: Pick<ApiSettings, 'trustedIssuers' | 'limits'>;
 }
 
-const shared = { tag: 'Clients', lifecycle: 'Early Access', closedQuery: true } as const;
+const shared = { tag: 'Clients', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations of clients (docs/http-api.md#clients). */
 export function clientOperations(deps: ClientDeps): Operation[] {

@@ -24,7 +24,6 @@ import {
   numberedResponse,
   pageOf,
   pageTooLarge,
-  refuseUnsupported,
 } from './page.ts';
 import { conflict } from './http/problem.ts';
 import type { JsonText } from './http/sliced-json.ts';
@@ -39,7 +38,7 @@ export interface GrantDeps {
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
-const shared = { tag: 'Client grants', lifecycle: 'Early Access', closedQuery: true } as const;
+const shared = { tag: 'Client grants', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations of client grants (docs/http-api.md#client-grants). */
 export function grantOperations(deps: GrantDeps): Operation[] {
@@ -65,7 +64,6 @@ function listGrants(deps: GrantDeps): Operation {
     success: 200,
     response: grants,
     handle: async ({ tenant, query }) => {
-      refuseUnsupported(query, ['allow_any_organization', 'default_for']);
       const filter = await filterOf(deps, tenant, query);
       const read = isNumbered(query) ? pageByNumber : pageByCursor;
       return { body: await read(deps, tenant, query, filter) };

@@ -60,13 +60,6 @@ export function isNumbered(query: NumberedQuery & CursorQuery): boolean {
   return page !== undefined || perPage !== undefined || includeTotals !== undefined;
 }
 
-/** Throws 400 for a parameter that the reference has and Leat does not honour. */
-export function refuseUnsupported(query: object, names: readonly string[]): void {
-  const sent = names.find((name) => Object.hasOwn(query, name));
-  if (sent !== undefined)
-    throw badQuery(`Filtering by ${sent} is not supported`, sent, 'Not supported');
-}
-
 /** Returns the page of a query for the store. */
 export function numberedPageOf({ page = 0, per_page: perPage = 50 }: NumberedQuery): PageByNumber {
   return { page, perPage };

@@ -28,7 +28,6 @@ export interface RoleMemberDeps {
 const shared = {
   tag: 'Roles',
   lifecycle: 'Early Access',
-  closedQuery: true,
   params: roleParams,
 } as const;
 

@@ -18,7 +18,7 @@ export interface RoleDeps {
   readonly random: RandomBytes;
 }
 
-const shared = { tag: 'Roles', lifecycle: 'Early Access', closedQuery: true } as const;
+const shared = { tag: 'Roles', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations of roles (docs/http-api.md#roles). */
 export function roleOperations(deps: RoleDeps): Operation[] {

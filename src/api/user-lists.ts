@@ -1,5 +1,6 @@
 import { mapInSlices } from '../core/slices.ts';
 import type { User } from '../core/types.ts';
+import { databaseConnection } from '../core/users.ts';
 import {
   users,
   usersByEmail,
@@ -12,6 +13,7 @@ import type { Store } from '../store/port/store.ts';
 import {
   isCursorPage,
   nextOf,
+  noItems,
   numberedPageOf,
   numberedResponse,
   pageOf,
@@ -51,7 +53,6 @@ function listUsers(deps: Deps): Operation {
     success: 200,
     response: users,
     handle: async ({ tenant, query }) => {
-      if (query.q !== undefined) throw badQuery('Searching is not supported', 'q', 'Not supported');
       const read = isCursorPage(query) ? pageByCursor : pageByNumber;
       return { body: await read(deps, tenant.id, query) };
     },
@@ -65,6 +66,7 @@ async function pageByNumber(
 ): Promise<object> {
   const page = numberedPageOf(query);
   refuseFarPage(page);
+  if (isOfOtherConnection(query)) return numberedResponse('users', noItems, query);
   const counted = query.include_totals === true;
   const max = { users: settings.limits.sortedUsersMax, bytes: settings.limits.sortedBytesMax };
   const sort = sortOf(query.sort);
@@ -98,8 +100,13 @@ async function pageByCursor(
     throw badQuery('Not allowed beside take and from', 'sort', 'field:1 or field:-1');
   }
   const page = pageOf(query, settings.limits, isUserId);
+  if (isOfOtherConnection(query)) return { users: [] };
   const { items, next } = await store.users.listFrom(tenant, page);
   return { users: await showUsers(items, query), ...nextOf(next) };
+}
+
+function isOfOtherConnection({ connection = databaseConnection }: UsersQuery): boolean {
+  return connection !== databaseConnection;
 }
 
 function isUserId(key: string): boolean {

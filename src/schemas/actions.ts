@@ -1,5 +1,17 @@
 import { Type } from 'typebox';
-import { closed } from './schema.ts';
+import { accepted, closed } from './schema.ts';
+
+const none = accepted('there are no actions');
+
+/** Query of the list: what clients that export a tenant send. */
+export const actionsQuery = closed({
+  page: none,
+  per_page: none,
+  triggerId: none,
+  actionName: none,
+  deployed: none,
+  installed: none,
+});
 
 const count = Type.Integer();
 

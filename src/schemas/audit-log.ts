@@ -1,7 +1,19 @@
 import { Type, type Static } from 'typebox';
 import { fieldsQuery } from './fields.ts';
 import { numberedPageQuery, totals } from './numbered-page.ts';
-import { closed, component, next, pageQuery, sentTime, time, unsupported } from './schema.ts';
+import {
+  closed,
+  component,
+  next,
+  pageQuery,
+  sentTime,
+  time,
+  unsupported,
+  accepted,
+} from './schema.ts';
+
+const searching =
+  'Leat does not search the audit log; use types, client_id, target, date_from or date_to';
 
 /** Query of the list of entries. */
 export const entriesQuery = closed({
@@ -20,8 +32,9 @@ export const entriesQuery = closed({
     Type.String({ pattern: '^date:-1$', description: 'date:-1, newest first: the only order' }),
   ),
   ...fieldsQuery,
-  q: unsupported,
-  search: unsupported,
+  search_engine: accepted('Leat does not search the audit log'),
+  q: unsupported(searching),
+  search: unsupported(searching),
 });
 
 /** Path of one entry. */

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { carried, carriedNames, refused } from './carried-fields.ts';
 import { fieldsQuery } from './fields.ts';
-import { closed, component, next, pageQuery, sentName, unsupported } from './schema.ts';
+import { accepted, closed, component, next, pageQuery, sentName, unsupported } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** 32 hexadecimal digits; of a client of an external issuer, the id that the issuer uses. */
@@ -141,10 +141,11 @@ export const clientsQuery = closed({
   ...pageQuery,
   ...fieldsQuery,
   is_global: Type.Optional(Type.Boolean({ description: 'Only clients with this global' })),
-  is_first_party: unsupported,
-  app_type: unsupported,
-  external_client_id: unsupported,
-  q: unsupported,
+  is_first_party: unsupported('Leat does not select clients by carried fields'),
+  app_type: unsupported('Leat does not select clients by carried fields'),
+  external_client_id: unsupported('Leat does not select clients by carried fields'),
+  search_engine: accepted('Leat does not search clients'),
+  q: unsupported('Leat does not search clients'),
 });
 
 /** Responses of the list. */

@@ -7,6 +7,7 @@ const dismissalId = Type.String({
   maxLength: 26,
   pattern: '^dsm_[A-Za-z0-9]{22}$',
   format: 'dismissal-id',
+  examples: ['dsm_5xJq2Vn8kYdW3tRbHs7McA'],
   description: 'Unique identifier for the dismissal',
 });
 

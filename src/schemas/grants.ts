@@ -56,8 +56,8 @@ export const grantsQuery = closed({
       description: 'Every grant is one of a client',
     }),
   ),
-  allow_any_organization: unsupported,
-  default_for: unsupported,
+  allow_any_organization: unsupported('Leat does not select grants by carried fields'),
+  default_for: unsupported('Leat has grants of one client each'),
 });
 
 /** Responses of the list. */

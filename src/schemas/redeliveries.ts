@@ -7,6 +7,7 @@ const redeliveryId = Type.String({
   maxLength: 26,
   pattern: '^rdl_[A-Za-z0-9]{22}$',
   format: 'redelivery-id',
+  examples: ['rdl_5xJq2Vn8kYdW3tRbHs7McA'],
   description: 'Unique identifier for the redelivery',
 });
 

@@ -16,6 +16,7 @@ const replayId = Type.String({
   maxLength: 26,
   pattern: '^rpl_[A-Za-z0-9]{22}$',
   format: 'replay-id',
+  examples: ['rpl_5xJq2Vn8kYdW3tRbHs7McA'],
   description: 'Unique identifier for the replay',
 });
 

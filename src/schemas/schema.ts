@@ -1,4 +1,12 @@
-import { Type, type TObject, type TProperties, type TSchema, type TSchemaOptions } from 'typebox';
+import {
+  Type,
+  type TObject,
+  type TOptional,
+  type TProperties,
+  type TSchema,
+  type TSchemaOptions,
+  type TString,
+} from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { withoutOuterBlanks } from './text-patterns.ts';
 
@@ -118,8 +126,16 @@ export const pageQuery = {
   ),
 };
 
-/** A query parameter that other servers know; it is rejected by name. */
-export const unsupported = Type.Optional(Type.String({ description: 'Not supported' }));
+/** Returns the schema of a query parameter of other servers that does not choose which items come. */
+export const accepted = (reason: string): TOptional<TString> =>
+  Type.Optional(Type.String({ description: `Accepted without effect: ${reason}` }));
+
+/** Returns the schema of one that would: it is 400 unless it is empty. */
+export const unsupported = (reason: string): TOptional<TString> =>
+  Type.Optional({
+    ...Type.String({ description: `Refused: ${reason}` }),
+    not: { minLength: 1 },
+  });
 
 /** Cursor of the next page; absent on the last one. */
 export const next = Type.Optional(

@@ -1,7 +1,7 @@
 import { Type, type Static, type TNull, type TString, type TUnion } from 'typebox';
 import { fieldsQuery } from './fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
-import { closed, component, next, pageQuery, time, unsupported } from './schema.ts';
+import { accepted, closed, component, next, pageQuery, time, unsupported } from './schema.ts';
 import { printable, printableWithoutOuterBlanks, webReference } from './text-patterns.ts';
 
 /** The handler checks the format, and names it `format email` in its error. */
@@ -174,7 +174,12 @@ export const usersQuery = closed({
         'field:1 or field:-1. Tenants with more than 5,000 users, or 4 MiB of profiles, are sorted by created_at, updated_at, email, user_id or username only.',
     }),
   ),
-  q: unsupported,
+  connection: Type.Optional(
+    Type.String({ description: 'Only users of this connection; Leat has one' }),
+  ),
+  search_engine: accepted('Leat does not search users'),
+  primary_order: accepted('sort alone decides the order'),
+  q: unsupported('Leat does not search users, see GET /users-by-email'),
 });
 
 /** Responses of the list. */

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
+import { openapiDocument } from '../../src/api/reference/openapi.ts';
 import {
   cursorPages,
   type ApiFixture,
@@ -9,6 +11,50 @@ import {
 } from './fixture.ts';
 
 /** The query parameters of clients, APIs, grants and roles, as other clients send them. */
+
+interface DocumentedParameter {
+  readonly name: string;
+  readonly in: string;
+  readonly description?: string;
+  readonly schema: { readonly not?: object; readonly examples?: readonly string[] };
+}
+
+interface DocumentedPaths {
+  readonly paths: Readonly<
+    Record<
+      string,
+      Readonly<Record<string, { readonly parameters?: readonly DocumentedParameter[] }>>
+    >
+  >;
+}
+
+/** What the reference says about the parameters of each operation. */
+const operations = Object.entries((openapiDocument() as DocumentedPaths).paths).flatMap(
+  ([path, methods]) =>
+    Object.entries(methods).map(([method, { parameters = [] }]) => ({
+      method: method.toUpperCase(),
+      path,
+      examples: Object.fromEntries(
+        parameters.map(({ name, schema }) => [name, schema.examples?.[0]]),
+      ),
+      query: parameters
+        .filter((one) => one.in === 'query')
+        .map(({ name, description = '', schema }) => ({
+          name,
+          description,
+          isRefused: refusalOf(description, schema),
+        })),
+    })),
+);
+
+/** Whether a parameter is refused, or accepted without effect; `undefined` for those that are honoured. */
+function refusalOf(
+  description: string,
+  { not }: DocumentedParameter['schema'],
+): boolean | undefined {
+  if (not !== undefined) return true;
+  return description.startsWith('Accepted without effect: ') ? false : undefined;
+}
 
 let fixture: ApiFixture;
 /** The role whose users are listed. */
@@ -238,62 +284,71 @@ describe('GET /roles', () => {
 });
 
 describe('query parameters', () => {
-  const operations: [method: string, path: string, status: number][] = [
-    ['GET', '/clients', 200],
-    ['GET', '/clients/none', 404],
-    ['POST', '/clients', 400],
-    ['PATCH', '/clients/none', 400],
-    ['DELETE', '/clients/none', 204],
-    ['POST', '/clients/none/rotate-secret', 404],
-    ['GET', '/resource-servers', 200],
-    ['DELETE', '/resource-servers/none', 204],
-    ['GET', '/client-grants', 200],
-    ['GET', '/client-grants/none', 404],
-    ['DELETE', '/client-grants/none', 204],
-    ['GET', '/roles', 200],
-    ['GET', '/roles/none', 404],
-    ['GET', '/roles/none/permissions', 404],
-    ['GET', '/roles/none/users', 404],
-    ['GET', '/roles/none/clients', 404],
-    ['DELETE', '/roles/none', 204],
-  ];
-  for (const [method, path, status] of operations) {
-    test(`${method} ${path} rejects a parameter that it does not know`, async () => {
-      assert.equal((await fixture.send(method, path)).status, status);
-      for (const name of ['perpage', 'sort', '__proto__', 'constructor', '']) {
-        assertProblem(
-          await fixture.send(method, `${path}?${name}=1`),
-          400,
-          `Query validation error: 'Additional properties not allowed: ${name}' on property ${name} (Unknown member).`,
-          'invalid_query_string',
-        );
+  for (const { method, path, query, examples } of operations) {
+    const target = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => examples[name] ?? 'none');
+
+    test(`${method} ${path} rejects a parameter that it does not have, without its value`, async () => {
+      for (const name of ['perpage', '__proto__', 'constructor', '']) {
+        const response = await fixture.send(method, `${target}?${name}=5ecret`);
+        assert.equal(response.status, 400, response.text);
+        assert.equal(response.body.errorCode, 'invalid_query_string');
+        const start = `Query validation error: 'Unknown query parameter: ${name}' on property ${name} (`;
+        assert.ok(response.body.message.startsWith(start), response.text);
+        assert.ok(!response.text.includes('5ecret'));
       }
     });
+
+    for (const { name, description, isRefused } of query.filter(
+      (one) => one.isRefused !== undefined,
+    )) {
+      test(`${method} ${path}: ${name} is ${isRefused ? 'refused, with the reason' : 'accepted'}`, async () => {
+        const response = await fixture.send(method, `${target}?${name}=x`);
+        if (!isRefused) return assert.equal(response.status, 200, response.text);
+        const message = `Query validation error: 'Not supported' on property ${name} (${description}).`;
+        assertProblem(response, 400, message, 'invalid_query_string');
+        assert.equal((await fixture.send(method, `${target}?${name}=`)).status, 200);
+      });
+    }
   }
 
-  test('other resources ignore a parameter that they do not know', async () => {
-    for (const path of ['/users', '/event-streams']) {
-      assert.equal((await fixture.send('GET', `${path}?perpage=1`)).status, 200);
+  test('docs/clients.md lists parameters that the operations have, and what becomes of them', async () => {
+    const page = await readFile(new URL('../../docs/clients.md', import.meta.url), 'utf8');
+    const rows = page.matchAll(/^\| (GET) `([^`]+)` +\|(.*)\|(.*)\|(.*)\|(.*)\|$/gm).toArray();
+    assert.ok(rows.length >= 16);
+    for (const [, method = '', path = '', npm = '', go = '', refused = '', inert = ''] of rows) {
+      const [operation] = operations.filter((one) => one.method === method && one.path === path);
+      assert.ok(operation, path);
+      const namesIn = (cell: string): string[] =>
+        [...cell.matchAll(/`(\w+)`/g)].map(([, name = '']) => name).toSorted();
+      const those = (wanted: boolean): string[] =>
+        operation.query
+          .filter((one) => one.isRefused === wanted)
+          .map(({ name }) => name)
+          .toSorted();
+      for (const name of namesIn(npm + go)) {
+        assert.ok(
+          operation.query.some((one) => one.name === name),
+          `${path} ${name}`,
+        );
+      }
+      assert.deepEqual(namesIn(refused), those(true), path);
+      assert.deepEqual(namesIn(inert), those(false), path);
     }
   });
 
-  for (const query of [
-    'clients?q=x',
-    'clients?app_type=spa',
-    'clients?is_first_party=true',
-    'clients?external_client_id=x&take=1',
-    'client-grants?allow_any_organization=true',
-    'client-grants?default_for=third_party_clients',
-  ]) {
-    test(`GET /${query} says that it is not supported`, async () => {
-      const response = await fixture.send('GET', `/${query}`);
-      assert.equal(response.body.errorCode, 'invalid_query_string', response.text);
-      assert.match(
-        response.body.message,
-        /^Query validation error: 'Filtering by \w+ is not supported'/,
-      );
+  test('connection: users of the one connection, or none', async () => {
+    const all = await get('/users');
+    assert.ok(all.length > 0);
+    const one = 'connection=Username-Password-Authentication';
+    assert.deepEqual(await get(`/users?${one}&search_engine=v3&primary_order=true`), all);
+    assert.deepEqual(await get(`/users?${one}&take=100`), {
+      users: await get('/users?per_page=100'),
     });
-  }
+    assert.deepEqual(await get('/users?connection=other'), []);
+    assert.deepEqual(await get('/users?connection=other&take=10'), { users: [] });
+    const totals = await get('/users?connection=other&include_totals=true');
+    assert.deepEqual([totals.users, totals.total], [[], 0]);
+  });
 
   for (const query of [
     'clients?is_global=1',

@@ -1,22 +1,18 @@
 import type { TSchema } from '../../schemas/schema.ts';
+import { badQuery, type Problem, quoted } from './problem.ts';
 import type { Schema } from './violation.ts';
 
 /**
- * Parses the parameters of a query string. Those that the schema does not have are ignored, unless
- * `keepsUnknown`. Values of an integer or boolean schema are converted where possible; the schema then
- * rejects the rest. A repeated parameter becomes an array.
+ * Parses the parameters of a query string. Values of an integer or boolean schema are converted where
+ * possible; the schema then rejects the rest. A repeated parameter becomes an array. Throws 400 for a
+ * parameter that the schema does not have.
  */
-export function parseQuery(
-  schema: TSchema,
-  text: string,
-  { keepsUnknown = false }: { readonly keepsUnknown?: boolean } = {},
-): Record<string, unknown> {
+export function parseQuery(schema: TSchema, text: string): Record<string, unknown> {
   const { properties = {} }: Schema = schema;
   const query = new Map<string, unknown>();
   for (const [name, sent] of new URLSearchParams(text)) {
-    const known = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    if (known === undefined && !keepsUnknown) continue;
-    const parameter = known ?? {};
+    const parameter = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    if (parameter === undefined) throw unknownParameter(name, properties);
     const isList = parameter.type === 'array';
     const value = convert(isList ? (parameter.items ?? {}) : parameter, sent);
     const before = query.get(name);
@@ -25,6 +21,16 @@ export function parseQuery(
     else query.set(name, isList ? [value] : value);
   }
   return Object.fromEntries(query);
+}
+
+/** The value is left out: it may be a secret that was sent to the wrong place. */
+function unknownParameter(name: string, properties: Readonly<Record<string, Schema>>): Problem {
+  const known = Object.keys(properties).filter((each) => properties[each]?.not === undefined);
+  const way =
+    known.length === 0
+      ? 'the operation has no query parameters'
+      : `the operation has ${known.join(', ')}`;
+  return badQuery(`Unknown query parameter: ${quoted(name)}`, name, way);
 }
 
 /** A query string as sent. */

@@ -36,14 +36,8 @@ import { send, sendLive, sendPieces } from './respond.ts';
 import type { TurnQueue } from './turn-queue.ts';
 import type { UnreadResponses } from './unread.ts';
 import { payloadWithheld, tellsPayloads, withheldResponse } from './withhold.ts';
-import { closed, type TSchema } from '../../schemas/schema.ts';
-import {
-  bodyCheck,
-  bodyText,
-  type Check,
-  closedQueryValidatorOf,
-  validatorOf,
-} from './validation.ts';
+import { closed } from '../../schemas/schema.ts';
+import { bodyCheck, bodyText, type Check, validatorOf } from './validation.ts';
 
 export interface ServeDeps {
   readonly authenticator: Authenticator;
@@ -66,16 +60,15 @@ export interface ServeDeps {
  * path and query (validation); content of the body and stored state (handler).
  */
 export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operation): void {
-  const { method, path, params, body, closedQuery = false } = operation;
-  const query = queryOfOperation(operation);
+  const { method, path, params, query = noQuery, body } = operation;
   app.route({
     method,
     url: `/api/v2${path}`,
     schema: {
       ...(params === undefined ? {} : { params }),
-      ...(query === undefined ? {} : { querystring: query }),
+      querystring: query,
     },
-    validatorCompiler: closedQuery ? closedQueryValidatorOf : validatorOf,
+    validatorCompiler: validatorOf,
     onRequest: admit(deps, operation),
     preValidation: [
       ...(body === undefined ? [] : [receive(deps, operation, body)]),
@@ -84,10 +77,6 @@ export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operatio
     handler: respond(deps, operation),
     ...(isAudited(operation) ? { onError: noteForbidden(deps, operation) } : {}),
   });
-}
-
-function queryOfOperation({ query, closedQuery }: Operation): TSchema | undefined {
-  return query ?? (closedQuery === true ? noQuery : undefined);
 }
 
 const noQuery = closed({});
@@ -108,7 +97,7 @@ function admit(deps: ServeDeps, operation: Operation): Phase {
     const caller = authorize(context, operation);
     if (isTelling && isWithheldFrom(caller)) throw payloadWithheld();
     operation.admit?.({ tenant: context.tenant, caller });
-    if (queryOfOperation(operation) !== undefined) request.query = queryOf(request.raw.url ?? '');
+    request.query = queryOf(request.raw.url ?? '');
   };
 }
 

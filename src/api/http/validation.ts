@@ -7,29 +7,19 @@ import { firstViolation, type Violation } from './violation.ts';
 /** Returns for a valid value, throws the problem of an invalid one. */
 export type Check = (value: unknown) => void;
 
-/** Compiles the schema of a route's path or query for Fastify. */
-export const validatorOf: FastifySchemaCompiler<TSchema> = (route) => compileRoute(route, false);
-
-/** The same, for routes that reject parameters which their schema does not have. */
-export const closedQueryValidatorOf: FastifySchemaCompiler<TSchema> = (route) =>
-  compileRoute(route, true);
-
-/** The parameters of a query are converted by the schema first. */
-function compileRoute(
-  { schema, httpPart }: Parameters<FastifySchemaCompiler<TSchema>>[0],
-  keepsUnknown: boolean,
-): ReturnType<FastifySchemaCompiler<TSchema>> {
+/** Compiles the schema of a route's path or query for Fastify. The query is parsed by the schema first. */
+export const validatorOf: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const isQuery = httpPart === 'querystring';
   const problemOf = isQuery ? badQuery : badPath;
   const check = checkOf(schema, ({ reason, property, description }) =>
     problemOf(reason, property, description),
   );
   return (sent: unknown) => {
-    const value = isQuery ? parseQuery(schema, (sent as QueryText).text, { keepsUnknown }) : sent;
+    const value = isQuery ? parseQuery(schema, (sent as QueryText).text) : sent;
     check(value);
     return { value };
   };
-}
+};
 
 /** Compiles the schema of a body. */
 export function bodyCheck(schema: TSchema): Check {

@@ -60,7 +60,8 @@ export function firstViolation(
 
 /** Returns what is wrong with the value itself, without its parts. */
 function ownViolation(schema: Schema, value: unknown): string | undefined {
-  if (schema.not !== undefined) return 'Not supported';
+  const { not } = schema;
+  if (not !== undefined && ownViolation(not, value) === undefined) return 'Not supported';
   if (schema.type !== undefined && !hasType(value, schema.type)) {
     return `Expected type ${schema.type} but found type ${typeOf(value)}`;
   }

@@ -134,13 +134,12 @@ function responsesOf(operation: Operation, schemaOf: SchemaOf): object {
 }
 
 /** Returns the error statuses of an operation: its own, and those of the checks of its requests. */
-function errorsOf({ params, query, body, errors = [] }: Operation): number[] {
-  const ofParts = (params ?? query ?? body) === undefined ? [] : [400];
+function errorsOf({ body, errors = [] }: Operation): number[] {
   const ofBody = body === undefined ? [] : [413, 415];
-  return [...alwaysPossible, ...ofParts, ...ofBody, ...errors];
+  return [...alwaysPossible, ...ofBody, ...errors];
 }
 
-const alwaysPossible = [401, 403, 405, 429, 500, 503];
+const alwaysPossible = [400, 401, 403, 405, 429, 500, 503];
 
 const meanings: Readonly<Record<number, string>> = {
   400: 'The path, the query or the body is not valid',

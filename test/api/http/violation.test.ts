@@ -151,7 +151,6 @@ describe('parseQuery', () => {
     ['numbers=1&numbers=x', { numbers: [1, 'x'] }],
     ['take=1&take=2', { take: [1, 2] }],
     ['text=a&text=b&text=c', { text: ['a', 'b', 'c'] }],
-    ['unknown=1&__proto__=2&constructor=3&hasOwnProperty=4', {}],
     ['take=', { take: '' }],
     ['take=05', { take: '05' }],
     ['take=1e2', { take: '1e2' }],
@@ -163,7 +162,7 @@ describe('parseQuery', () => {
     ['text=%ZZ&take=%', { text: '%ZZ', take: '%' }],
     ['text=%FF', { text: '\uFFFD' }],
     ['text', { text: '' }],
-    ['&&=&text=1', { text: '1' }],
+    ['&&text=1', { text: '1' }],
   ];
   for (const [text, value] of rows) {
     test(`parses ${JSON.stringify(text)}`, () => {
@@ -171,13 +170,13 @@ describe('parseQuery', () => {
     });
   }
 
-  test('keeps parameters that the schema does not have, if asked to', () => {
-    const kept = parseQuery(query, 'x=1&__proto__=2&toString=3&x=4&take=5', { keepsUnknown: true });
-    assert.deepEqual(Object.entries(kept), [
-      ['x', ['1', '4']],
-      ['__proto__', '2'],
-      ['toString', '3'],
-      ['take', 5],
-    ]);
-  });
+  for (const name of ['x', '__proto__', 'toString', '']) {
+    test(`throws for the parameter ${JSON.stringify(name)}, which the schema does not have`, () => {
+      assert.throws(() => parseQuery(query, `take=5&${name}=secret`), {
+        status: 400,
+        errorCode: 'invalid_query_string',
+        message: `Query validation error: 'Unknown query parameter: ${name}' on property ${name} (the operation has ${Object.keys(query.properties).join(', ')}).`,
+      });
+    });
+  }
 });
