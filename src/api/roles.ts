@@ -1,7 +1,15 @@
 import type { RandomBytes } from '../core/clock.ts';
 import { makeRoleId } from '../core/ids.ts';
 import type { Role } from '../core/types.ts';
-import { role, roleCreate, roleParams, rolePatch, roles, rolesQuery } from '../schemas/roles.ts';
+import {
+  done,
+  role,
+  roleCreate,
+  roleParams,
+  rolePatch,
+  roles,
+  rolesQuery,
+} from '../schemas/roles.ts';
 import type { Store } from '../store/port/store.ts';
 import { carriedNames } from '../schemas/carried-fields.ts';
 import { carriedPart, carryOrThrow } from './carry.ts';
@@ -55,7 +63,7 @@ function createRole({ store, random }: RoleDeps): Operation {
     summary: 'Create a role',
     scopes: ['create:roles'],
     body: { schema: roleCreate, required: true },
-    success: 201,
+    success: 200,
     response: role,
     errors: [409],
     handle: async ({ tenant, body, now, entry }) => {
@@ -124,16 +132,17 @@ function deleteRole(deps: RoleDeps): Operation {
     path: '/roles/:id',
     summary: 'Delete a role',
     description:
-      'Also 204 if the role does not exist. One with scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
+      'Also 200 if the role does not exist. One with scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     scopes: ['delete:roles'],
     params: roleParams,
-    success: 204,
+    success: 200,
+    response: done,
     handle: async ({ tenant, params, guard, entry }) => {
       const required = await managementScopesOfRole(deps, tenant, params.id);
       await deps.store
         .guarded(guard(required), entry(params.id))
         .roles.delete(tenant.id, params.id);
-      return {};
+      return { body: {} };
     },
   });
 }

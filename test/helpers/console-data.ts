@@ -168,7 +168,10 @@ async function fillAccess(leat: Leat): Promise<Access> {
     ['Shift lead', ['read:orders', 'write:orders', 'read:stock']],
     ['Refunds – Rückerstattung', ['refund:orders']],
   ] as const) {
-    const { id } = await post<{ id: string }>('/roles', { name, description: `Role of ${name}` });
+    const { id } = await expectBody<{ id: string }>(
+      200,
+      leat.send('POST', '/api/v2/roles', { name, description: `Role of ${name}` }),
+    );
     roles[name] = id;
     const listed = permissions.map((permission) => ({
       resource_server_identifier: orders,
