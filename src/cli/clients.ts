@@ -10,12 +10,12 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { confirmed } from './confirm.ts';
-import { usageError } from './errors.ts';
+import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
 import { allPages, numberedPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
-import { grantAudience } from './scopes.ts';
+import { type Audience, grantAudience } from './scopes.ts';
 import { type Column, pairLines, tableLines } from './terminal/table.ts';
 
 /** The fields of a client that are shown (docs/http-api.md#clients). */
@@ -46,12 +46,13 @@ export function addClientCommands(clients: Command, deps: CliDeps): void {
     .addHelpText('after', examples('leat clients list'))
     .action((options: CommonOptions) => runWithApi(deps, options, listClients));
   withCommonOptions(clients.command('show <client>'))
-    .description('show a client and its grants')
+    .description('show a client and its grants, by id or name')
     .addHelpText('after', examples('leat clients show operator'))
     .action((client: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
-        const response = await run.api.send({ method: 'GET', path: pathOf`/clients/${client}` });
-        const grants = run.json ? [] : await grantsOf(run.api, client);
+        const id = await clientIdOf(run, client);
+        const response = await run.api.send({ method: 'GET', path: pathOf`/clients/${id}` });
+        const grants = run.json ? [] : await grantsOf(run.api, id);
         showClient(run, response, grants);
       }),
     );
@@ -63,21 +64,20 @@ function addCreating(clients: Command, deps: CliDeps): void {
   withCommonOptions(clients.command('create'))
     .description('create a client and show its secret once')
     .requiredOption('--name <name>', 'name of the client')
-    .option('--global', 'let it use the management API')
+    .option('--global', 'let it use the management API; a scope of that API implies it')
     .option('--scope <scopes>', 'scopes to grant, separated by commas', listOption)
     .option('--audience <audience>', 'API of the scopes; default: the management API')
     .addHelpText(
       'after',
-      examples(
-        'leat clients create --name reporter --global --scope read:event_streams,read:events',
-      ),
+      examples('leat clients create --name reporter --scope read:event_streams,read:events'),
     )
     .action((options: GrantOptions & { name: string; global?: boolean }) =>
       runWithApi(deps, options, async (run) => {
-        const { name, global, scope } = options;
+        const { name, scope } = options;
         // First, so that a mistyped scope leaves no client without scopes.
         const audience = scope && (await grantAudience(run.api, options.audience, scope));
-        const body = { name, global };
+        const global = options.global ?? audience?.isManagement;
+        const body = { name, global: global === true ? true : undefined };
         const response = await run.api.send({ method: 'POST', path: '/clients', body });
         // Shown first: the grant may fail, and the secret is never shown again.
         showClient(run, response, []);
@@ -87,7 +87,9 @@ function addCreating(clients: Command, deps: CliDeps): void {
       }),
     );
   withCommonOptions(clients.command('grant <client>'))
-    .description('grant more scopes to a client')
+    .description(
+      'grant more scopes to a client, by id or name; those of the management API let it use that',
+    )
     .requiredOption('--scope <scopes>', 'scopes, separated by commas', listOption)
     .option('--audience <audience>', 'API of the scopes; default: the management API')
     .addHelpText('after', examples('leat clients grant reporter --scope read:event_deliveries'))
@@ -95,15 +97,19 @@ function addCreating(clients: Command, deps: CliDeps): void {
       runWithApi(deps, options, async (run) => {
         const { scope } = options;
         const audience = await grantAudience(run.api, options.audience, scope);
-        await grant(run, client, { scope, audience }, run.terminal.print);
+        const found = await findClient(run, client);
+        await grant(run, found?.client_id ?? client, { scope, audience }, run.terminal.print);
+        if (audience.isManagement && found?.global === false) await makeGlobal(run, found);
       }),
     );
   withCommonOptions(clients.command('rotate-secret <client>'))
-    .description('create a new secret and show it once; the old one stops working at once')
+    .description(
+      'create a new secret of a client, by id or name, and show it once; the old one stops working at once',
+    )
     .addHelpText('after', examples('leat clients rotate-secret reporter'))
     .action((client: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
-        const path = pathOf`/clients/${client}/rotate-secret`;
+        const path = pathOf`/clients/${await clientIdOf(run, client)}/rotate-secret`;
         showClient(run, await run.api.send({ method: 'POST', path }), []);
       }),
     );
@@ -111,7 +117,7 @@ function addCreating(clients: Command, deps: CliDeps): void {
 
 function addUpdating(clients: Command, deps: CliDeps): void {
   withCommonOptions(clients.command('update <client>'))
-    .description('change a client')
+    .description('change a client, by id or name')
     .option('--name <name>', 'new name')
     .option('--global', 'let it use the management API')
     .option('--no-global', 'no longer let it use the management API')
@@ -121,19 +127,21 @@ function addUpdating(clients: Command, deps: CliDeps): void {
         const body = { name: options.name, global: options.global };
         if ((body.name ?? body.global) === undefined)
           throw usageError('Nothing to change: add --name or --global.');
-        const path = pathOf`/clients/${client}`;
+        const path = pathOf`/clients/${await clientIdOf(run, client)}`;
         showClient(run, await run.api.send({ method: 'PATCH', path, body }), []);
       }),
     );
   withCommonOptions(clients.command('delete <client>'))
-    .description('delete a client; its tokens stop working')
+    .description('delete a client, by id or name; its tokens stop working')
     .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', examples('leat clients delete reporter'))
     .action((client: string, options: CommonOptions & { yes?: boolean }) =>
       runWithApi(deps, options, async (run) => {
-        if (!(await confirmed(run, `Delete the client ${printable(client)}?`, options.yes))) return;
-        await run.api.send({ method: 'DELETE', path: pathOf`/clients/${client}` });
-        if (!run.json) run.terminal.print(`Deleted ${printable(client)}.`);
+        const id = await clientIdOf(run, client);
+        const named = id === client ? id : `${client} (${id})`;
+        if (!(await confirmed(run, `Delete the client ${printable(named)}?`, options.yes))) return;
+        await run.api.send({ method: 'DELETE', path: pathOf`/clients/${id}` });
+        if (!run.json) run.terminal.print(`Deleted ${printable(id)}.`);
       }),
     );
 }
@@ -144,10 +152,48 @@ async function listClients({ api, terminal, json }: ApiRun): Promise<void> {
   for (const line of tableLines(columns, clients, terminal)) terminal.print(line);
 }
 
+/** Returns the id of a client, looked up by name if necessary. */
+async function clientIdOf(run: ApiRun, word: string): Promise<string> {
+  // Such an id needs no list, and deleting a client twice succeeds.
+  if (/^[0-9a-f]{32}$/.test(word)) return word;
+  return (await findClient(run, word))?.client_id ?? word;
+}
+
+/**
+ * Returns a client by id or name, `undefined` for a caller that may not list clients. Throws
+ * {@link CommandFailed} when there is none, and when several have the name.
+ */
+async function findClient({ api, leat }: ApiRun, word: string): Promise<ClientShown | undefined> {
+  const clients = await numberedPages<ClientShown>(api, '/clients').catch((error: unknown) => {
+    if (error instanceof CommandFailed && error.details.statusCode === 403) return undefined;
+    throw error;
+  });
+  if (clients === undefined) return undefined;
+  const byId = clients.filter(({ client_id: id }) => id === word);
+  const [found, other] = byId.length > 0 ? byId : clients.filter(({ name }) => name === word);
+  if (found !== undefined && other === undefined) return found;
+  const exitCode = found === undefined ? exitCodes.notFound : exitCodes.conflict;
+  const problem =
+    found === undefined ? 'No client has the id or the name' : 'More than one client has the name';
+  throw new CommandFailed(
+    exitCode,
+    `${problem} "${printable(word)}": ${leat`clients list`} shows their ids.`,
+  );
+}
+
+async function makeGlobal({ api, json, terminal }: ApiRun, client: ClientShown): Promise<void> {
+  const path = pathOf`/clients/${client.client_id}`;
+  await api.send({ method: 'PATCH', path, body: { global: true } });
+  if (!json) terminal.print('It may use the management API from now on (--global).');
+}
+
 async function grant(
   { api, json, terminal }: ApiRun,
   client: string,
-  { scope, audience: wanted }: { readonly scope: readonly string[]; readonly audience: string },
+  {
+    scope,
+    audience: { identifier: wanted },
+  }: { readonly scope: readonly string[]; readonly audience: Audience },
   output: (text: string) => void,
 ): Promise<void> {
   const present = (await grantsOf(api, client)).find((each) => each.audience === wanted);

@@ -11,6 +11,13 @@ interface ApiShown {
   readonly scopes?: readonly { readonly value?: string }[];
 }
 
+/** What scopes are granted for. */
+export interface Audience {
+  readonly identifier: string;
+  /** Whether it is the management API, which takes the tokens of global clients alone. */
+  readonly isManagement: boolean;
+}
+
 /**
  * Returns the audience that scopes are granted for: the given one, else the identifier under which the
  * server lists its management API. Throws a usage error for a scope that the management API does not
@@ -20,7 +27,7 @@ export async function grantAudience(
   api: ApiClient,
   audience: string | undefined,
   scopes: readonly string[],
-): Promise<string> {
+): Promise<Audience> {
   const reading = numberedPages<ApiShown>(api, '/resource-servers');
   // Only the default needs the list: a client that may not read it can name the audience.
   const servers = audience === undefined ? await reading : await reading.catch(() => []);
@@ -29,8 +36,9 @@ export async function grantAudience(
   if (wanted === undefined) {
     throw usageError('The server does not list its management API: add --audience <audience>.');
   }
-  if (own?.identifier === wanted) refuseUnknown(scopes, own);
-  return wanted;
+  const isManagement = own?.identifier === wanted;
+  if (isManagement) refuseUnknown(scopes, own);
+  return { identifier: wanted, isManagement };
 }
 
 function refuseUnknown(scopes: readonly string[], { scopes: listed = [] }: ApiShown): void {

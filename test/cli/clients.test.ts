@@ -22,7 +22,12 @@ describe('leat clients', { concurrency: 2 }, () => {
     const created = await shell.leat(words);
     assert.equal(created.code, 0, created.stderr);
     const id = /^Id +(?<id>\w+)$/m.exec(created.stdout)?.groups?.['id'] ?? '';
-    assert.match(created.stdout, /^Secret +\S{20,}$/m);
+    assert.match(created.stdout, /^Global +yes$/m);
+    const secret = /^Secret +(?<secret>\S{20,})$/m.exec(created.stdout)?.groups?.['secret'] ?? '';
+    const event = ['events', 'publish', '--type', 'order.paid'];
+    const env = { LEAT_URL: leat.url, LEAT_CLIENT_ID: id, LEAT_CLIENT_SECRET: secret };
+    const published = await shell.leat(event, { env });
+    assert.equal(published.code, 0, published.stderr);
     assert.match(
       created.stderr,
       /^Granted for https:\/\/\S+\/api\/v2\/: read:events create:events\n/,
@@ -49,6 +54,32 @@ describe('leat clients', { concurrency: 2 }, () => {
     assert.match(listed.stdout, new RegExp(`^${id}  r2`, 'm'));
     assert.equal((await shell.leat(['clients', 'delete', id, '--yes'])).code, 0);
     assert.equal((await shell.leat(['clients', 'show', id])).code, 4);
+  });
+
+  test('leat clients: a name stands for the id of the only client that has it', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const create = async (name: string) => {
+      const { stdout } = await shell.leat(['clients', 'create', '--name', name, '--json']);
+      return (JSON.parse(stdout) as { client_id: string }).client_id;
+    };
+    const id = await create('named');
+    const shown = await shell.leat(['clients', 'show', 'named']);
+    assert.match(shown.stdout, new RegExp(`^Id +${id}\n`));
+    const granted = await shell.leat(['clients', 'grant', 'named', '--scope', 'read:events']);
+    assert.match(granted.stdout, /^Granted for .*: read:events\n.*\nIt may use the management API/);
+    const local = await shell.leat(['clients', 'update', 'named', '--no-global']);
+    assert.match(local.stdout, /^Global +no$/m);
+    assert.equal((await shell.leat(['clients', 'rotate-secret', 'named'])).code, 0);
+    await create('named');
+    const two = await shell.leat(['clients', 'delete', 'named', '--yes']);
+    assert.deepEqual([two.code, /More than one client has the name/.test(two.stderr)], [5, true]);
+    const none = await shell.leat(['clients', 'delete', 'nobody', '--yes']);
+    assert.deepEqual(
+      [none.code, none.stderr],
+      [4, 'No client has the id or the name "nobody": leat clients list shows their ids.\n'],
+    );
+    assert.equal((await shell.leat(['clients', 'delete', id, '--yes'])).stdout, `Deleted ${id}.\n`);
+    assert.equal((await shell.leat(['clients', 'delete', 'named', '--yes'])).code, 0);
   });
 
   test('leat clients: refuses a scope that the management API does not have, before it creates a client', async (t) => {

@@ -138,6 +138,8 @@ describe('exit codes', { concurrency: 2 }, () => {
       '--json',
     ];
     const client = JSON.parse((await operator.leat(words)).stdout) as Record<string, string>;
+    const closed = await operator.leat(['clients', 'update', 'local', '--no-global']);
+    assert.equal(closed.code, 0, closed.stderr);
     const shell = await openShell(t);
     const env = {
       LEAT_URL: leat.url.replace('127.0.0.1', 'localhost'),
