@@ -123,7 +123,7 @@ async function publishMany(run: ApiRun, file: string | undefined): Promise<void>
   let published = 0;
   const lines = file === undefined || file === '-' ? terminal.inputLines() : fileLines(file);
   try {
-    for await (const batch of batchesOf(lines)) {
+    for await (const batch of batchesOf(lines, clock)) {
       for (const line of await publishBatch(run, batch)) if (json) terminal.print(line);
       published += batch.events.length;
       const perSecond = Math.round(

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createStream, freshType } from '../helpers/api-client.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
+import { waitFor } from '../helpers/wait.ts';
 import { openLoggedInShell, openServer } from './shell.ts';
 
 describe('leat events publish', { concurrency: 2 }, () => {
@@ -63,6 +65,21 @@ describe('leat events publish', { concurrency: 2 }, () => {
       assert.equal(json.stdout.match(/^\{"id":"evt_\w{22}","offset":"\S+"\}$/gm)?.length, 2);
       const dash = await shell.leat(['events', 'publish', '--file', '-'], { input });
       assert.deepEqual([dash.code, dash.stdout], [0, 'Published 2 events.\n']);
+    },
+  );
+
+  test(
+    'leat events publish: publishes the lines of a program that goes on writing',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const line = JSON.stringify({ type: freshType(), data: {} });
+      const { child, stdout } = shell.start(['events', 'publish', '--json'], { isOpen: true });
+      child.stdin?.write(`${line}\n`);
+      await waitFor('a published line', () => stdout().includes('"offset"'));
+      child.stdin?.write(`${line}\n{"type": "a.b"}\n`);
+      await once(child, 'exit');
+      assert.equal(child.exitCode, 1);
     },
   );
 

@@ -45,6 +45,8 @@ export interface Shell {
 export interface ShellOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
+  /** Leaves the standard input of a started program open. */
+  readonly isOpen?: boolean;
 }
 
 export interface Ended {
@@ -74,7 +76,7 @@ export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
   const startProgram = (
     program: string,
     words: readonly string[],
-    { env, input = '' }: ShellOptions = {},
+    { env, input = '', isOpen }: ShellOptions = {},
   ): Started => {
     const child = spawn(program, words, {
       cwd: home,
@@ -94,7 +96,9 @@ export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
     child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
     child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
     // A program that exits without reading its input closes the pipe.
-    child.stdin.on('error', () => undefined).end(input);
+    child.stdin.on('error', () => undefined);
+    if (isOpen === true) child.stdin.write(input);
+    else child.stdin.end(input);
     const closed = once(child, 'close');
     return {
       child,
