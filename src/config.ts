@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { CliEnv } from './cli/env.ts';
@@ -13,7 +13,7 @@ import {
   valueOf,
 } from './core/setting.ts';
 import { isLoopback, type Parse } from './core/value.ts';
-import { defaultDataFolder } from './files/default-data-folder.ts';
+import { defaultDataFolder, foreignFile } from './files/default-data-folder.ts';
 import { homeFolder } from './files/home-folder.ts';
 import { alertingSettings, alertLimits, monitorLimits } from './settings/alerting.ts';
 import { apiLimits, quotaSettings } from './settings/api.ts';
@@ -40,14 +40,33 @@ import { tenantSettings } from './settings/tenant.ts';
 /** Reads the settings from the environment and from `.env` in the working directory. */
 export function loadConfig(): Reading {
   const texts = loadTexts();
-  return 'problems' in texts ? texts : configOf(texts, presentDataFolder());
+  if ('problems' in texts) return texts;
+  const names = namesInLocalFolder();
+  const foreign = foreignFile(names ?? []);
+  const hasLocalFolder = names !== undefined && foreign === undefined;
+  const { platform, env } = process;
+  const folder = defaultDataFolder({ platform, env, home: homeFolder(), hasLocalFolder });
+  if (foreign === undefined || texts.has('LEAT_STORE')) return configOf(texts, folder);
+  return { problems: [foreignFolder(foreign, folder)] };
 }
 
-/** Returns the data folder of this process where LEAT_STORE names none. */
-function presentDataFolder(): string {
-  const hasLocalFolder = statSync('data', { throwIfNoEntry: false })?.isDirectory() === true;
-  const { platform, env } = process;
-  return defaultDataFolder({ platform, env, home: homeFolder(), hasLocalFolder });
+/** Returns the names in the folder `data` of the working directory, `undefined` without one. */
+function namesInLocalFolder(): readonly string[] | undefined {
+  try {
+    return readdirSync('data');
+  } catch {
+    // Where this user may not read the folder, the start reports the store in it.
+    return statSync('data', { throwIfNoEntry: false })?.isDirectory() === true ? [] : undefined;
+  }
+}
+
+function foreignFolder(name: string, folder: string): string {
+  const other = folder === './data' ? 'sqlite:<file in another folder>' : storeIn(folder);
+  return (
+    `LEAT_STORE: the folder ./data is of another program: it has ${printable(name)} and no leat.db. ` +
+    `Set LEAT_STORE=${other}, or LEAT_STORE=${storeIn('./data')} to use it all the same, ` +
+    'or start Leat in another directory'
+  );
 }
 
 /**

@@ -7,13 +7,31 @@ export interface Place {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Home folder of the user; `undefined` where it has none. */
   readonly home: string | undefined;
-  /** Whether the working directory has a folder `data`. */
+  /** Whether the working directory has a folder `data` that Leat may use. */
   readonly hasLocalFolder: boolean;
 }
 
+/** Files of which a data folder has one at least, unless it is a new one. */
+const ownNames: ReadonlySet<string> = new Set([
+  'leat.db',
+  'secret.key',
+  'secret.key.new',
+  'bootstrap.json',
+  'tls-ca.pem',
+]);
+
 /**
- * Returns the data folder of a service whose settings name none: `./data` where that is a folder, as in
- * the checkout; otherwise the platform's place for the data of a program. On Linux that is
+ * Returns a file that shows that a folder `data` belongs to another program, by the names in it;
+ * `undefined` for one of Leat, or without files. Hidden files and `lost+found` do not count.
+ */
+export function foreignFile(names: readonly string[]): string | undefined {
+  if (names.some((name) => ownNames.has(name))) return undefined;
+  return names.find((name) => !name.startsWith('.') && name !== 'lost+found');
+}
+
+/**
+ * Returns the data folder of a service whose settings name none: `./data` where that is a folder of
+ * Leat or an empty one, as in the checkout; otherwise the platform's place for the data of a program. On Linux that is
  * `$XDG_DATA_HOME/leat`, else `~/.local/share/leat`, where a relative path counts as not set (XDG Base
  * Directory Specification, Basics). A user without a home folder has no such place: `./data` again.
  */

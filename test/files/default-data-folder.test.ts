@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { defaultDataFolder, type Place } from '../../src/files/default-data-folder.ts';
+import { defaultDataFolder, foreignFile, type Place } from '../../src/files/default-data-folder.ts';
 import { leatProgram, runLeat } from '../helpers/leat.ts';
 
 const linux: Place = { platform: 'linux', env: {}, home: '/home/ada', hasLocalFolder: false };
@@ -55,6 +63,31 @@ describe('the data folder of the program', () => {
     rmSync(join(cwd, 'data'));
     mkdirSync(join(cwd, 'data'));
     assert.equal(await storeShown(cwd, home), 'sqlite:./data/leat.db');
+  });
+
+  test('a folder data of another program gets nothing: the start names the ways out', async (t) => {
+    const cwd = emptyFolder(t);
+    const home = emptyFolder(t);
+    mkdirSync(join(cwd, 'data'));
+    writeFileSync(join(cwd, 'data', 'users.csv'), 'a,b');
+    for (const words of [['start'], ['config']]) {
+      const { code, output } = await runLeat(words, { XDG_DATA_HOME: home }, { cwd });
+      assert.equal(code, 1, output);
+      assert.equal(
+        output,
+        `LEAT_STORE: the folder ./data is of another program: it has users.csv and no leat.db. Set LEAT_STORE=sqlite:${home}/leat/leat.db, or LEAT_STORE=sqlite:./data/leat.db to use it all the same, or start Leat in another directory\n`,
+      );
+    }
+    assert.deepEqual(readdirSync(join(cwd, 'data')), ['users.csv']);
+    const env = { XDG_DATA_HOME: home, LEAT_STORE: 'sqlite:./data/leat.db' };
+    const { code, output } = await runLeat(['config'], env, { cwd });
+    assert.equal(code, 0, output);
+  });
+
+  test('foreignFile: hidden files do not count, and one file of Leat is enough', () => {
+    for (const names of [[], ['.gitignore', 'lost+found'], ['leat.db', 'a'], ['a', 'secret.key']])
+      assert.equal(foreignFile(names), undefined);
+    assert.equal(foreignFile(['.gitignore', 'models', 'leat.db.bak']), 'models');
   });
 
   test('HOME counts as not set unless it is an absolute path, as everything else would be in the working directory', async (t) => {
