@@ -120,13 +120,13 @@ function findUsersByEmail({ store }: Deps): Operation {
     method: 'GET',
     path: '/users-by-email',
     summary: 'Find users by e-mail',
-    description: 'The e-mail is case-insensitive.',
+    description: 'Finds the e-mail in any case, Unicode form and form of its domain.',
     scopes: ['read:users'],
     query: usersByEmailQuery,
     success: 200,
     response: usersByEmail,
     handle: async ({ tenant, query }) => {
-      const found = await store.users.byEmail(tenant.id, query.email.toLowerCase());
+      const found = await store.users.byEmail(tenant.id, query.email);
       return { body: await showUsers(found, query) };
     },
   });

@@ -1,6 +1,7 @@
 import { argon2 } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { RandomBytes } from '../core/clock.ts';
+import { userEmail } from '../core/mailbox.ts';
 import { commonPasswords } from './common-passwords.ts';
 
 const LENGTH_MIN = 8;
@@ -23,7 +24,7 @@ export function isWeak(password: string, email: string): boolean {
   const length = Array.from(password).length;
   if (length < LENGTH_MIN || length > LENGTH_MAX) return true;
   const plain = password.toLowerCase();
-  return plain === email.toLowerCase() || commonPasswords.has(plain);
+  return userEmail(plain) === userEmail(email) || commonPasswords.has(plain);
 }
 
 /** Returns the argon2id hash of a password, in PHC string form. */

@@ -1,5 +1,6 @@
 /** Who may sign in to the console through an identity provider: LEAT_CONSOLE_ROLES, docs/console.md. */
 import { type ConsoleRole, consoleRoles } from './console-session.ts';
+import { mailbox } from './mailbox.ts';
 import { type Parse, tenantName } from './value.ts';
 
 /** One entry of LEAT_CONSOLE_ROLES: who has this value in this claim has this role in this tenant. */
@@ -112,8 +113,10 @@ export function userOf(claims: Claims): string {
 
 function hasValue(claims: Claims, { claim, value }: ConsoleMapping): boolean {
   if (!Object.hasOwn(claims, claim) || !isVerified(claims, claim)) return false;
-  const present = claims[claim];
-  return present === value || (Array.isArray(present) && present.includes(value));
+  // One mailbox has several texts; of other claims only the same text counts.
+  const form = (text: unknown): unknown =>
+    claim === 'email' && typeof text === 'string' ? mailbox(text) : text;
+  return [claims[claim]].flat().some((present) => form(present) === form(value));
 }
 
 /**

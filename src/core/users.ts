@@ -2,6 +2,7 @@ import { type Millis, type RandomBytes, timeOfChange } from './clock.ts';
 import { formatTime } from './date.ts';
 import { makeBodyFromText } from './envelope.ts';
 import { fieldsOf } from './json-parts.ts';
+import { userEmail } from './mailbox.ts';
 import { runSync, type Slices } from './slices.ts';
 import type { NewEvent, Tenant, User } from './types.ts';
 
@@ -39,10 +40,10 @@ export interface NewUser {
   readonly now: Millis;
 }
 
-/** Returns a new user: defaults filled in, the e-mail in lower case. */
+/** Returns a new user: defaults filled in, the e-mail in the form of {@link userEmail}. */
 export function newUser(sent: NewUser): User {
   const { tenant, provider, localId, username, passwordHash, issuer, now } = sent;
-  const email = sent.email.toLowerCase();
+  const email = userEmail(sent.email);
   const defaults = {
     email_verified: false,
     name: email,
@@ -80,7 +81,7 @@ export interface UserPatch {
 export function* applyUserPatch(before: User, patch: UserPatch, now: Millis): Slices<User> {
   return {
     ...before,
-    email: patch.email?.toLowerCase() ?? before.email,
+    email: patch.email === undefined ? before.email : userEmail(patch.email),
     username: patch.username ?? before.username,
     passwordHash: patch.passwordHash ?? before.passwordHash,
     profileJson: yield* patchProfile(before.profileJson, patch.profile),

@@ -666,6 +666,34 @@ describe('DELETE /users/{id}', () => {
   });
 });
 
+describe('the mailbox of a user', () => {
+  const forms = [
+    'Zoë@Bücher.example',
+    'zoe\u0308@bu\u0308cher.example',
+    'zoë@xn--bcher-kva.example',
+    'zoë@bücher.example.',
+    'zoë@BÜCHER。example',
+  ];
+
+  test('the forms of a mailbox are one user: in responses, searches, creates and PATCHes', async () => {
+    const user = await create({ email: 'zoe\u0308@XN--bcher-kva.example.' });
+    assert.equal(user.email, 'zoë@bücher.example');
+    const other = await create();
+    for (const email of forms) {
+      const path = `/users-by-email?email=${encodeURIComponent(email)}`;
+      assert.deepEqual((await fixture.send('GET', path)).body, [user], email);
+      assert.equal((await fixture.send('POST', '/users', body({ email }))).status, 409, email);
+      const taken = await fixture.send('PATCH', pathOf(other.user_id), { email });
+      assert.equal(taken.status, 409, email);
+      const kept = await fixture.send('PATCH', pathOf(user.user_id), { email });
+      assert.equal(kept.body.email, user.email);
+      const weak = await fixture.send('PATCH', pathOf(user.user_id), { password: email });
+      assert.equal(weak.status, 400, email);
+      user.updated_at = kept.body.updated_at;
+    }
+  });
+});
+
 describe('GET /users-by-email', () => {
   test('GET /users-by-email finds users ignoring the case of the e-mail', async () => {
     const user = await create({ email: 'find+me@example.com' });

@@ -131,6 +131,16 @@ describe('mappingFor', () => {
     }
   });
 
+  test('mappingFor: an e-mail counts in every form of its domain and of Unicode', () => {
+    const idn = 'main/email:zoë@bücher.example=viewer, main/name:zoë=support';
+    for (const email of ['zoe\u0308@XN--bcher-kva.example', 'zoë@Bücher.example.']) {
+      assert.equal(entryOf(idn, 'main', { email }), 'main/email:zoë@bücher.example=viewer');
+    }
+    for (const claims of [{ email: 'Zoë@bücher.example' }, { name: 'zoe\u0308' }, { email: [] }]) {
+      assert.equal(entryOf(idn, 'main', claims), undefined, JSON.stringify(claims));
+    }
+  });
+
   test('mappingFor: a mapping counts in its tenant only', () => {
     assert.equal(entryOf(roles, 'two', { groups: ['admins'], email: 'e@a.b' }), undefined);
   });

@@ -102,6 +102,7 @@ const rules: readonly Rule[] = [
   { files: 'core/verify.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/order-key.ts', own: ['core/'], builtins: ['node:crypto'] },
   { files: 'core/ids.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
+  { files: 'core/mailbox.ts', builtins: ['node:url'] },
   // Files of the program itself, which do not change while it runs.
   { files: 'core/asset.ts', builtins: ['node:fs', 'node:sea'] },
   { files: 'core/', builtins: ASSERT },

@@ -1,9 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
+import { storedForms } from '../../core/mailbox.ts';
 import type { NewEvent, User } from '../../core/types.ts';
 import type { Page } from '../port/page.ts';
 import type { UserDecision, UserQuery, UserSort, UserStore } from '../port/users.ts';
 import { type Command, type Commands, Lock, PageRead, sql, type Statement } from './command.ts';
-import { type Fragment, forUpdate, unlocked, verbatim } from './dialect.ts';
+import { type Fragment, forUpdate, oneOf, unlocked, verbatim } from './dialect.ts';
 import { indexedOrder } from './user-order.ts';
 
 export interface UserDeps {
@@ -50,7 +51,7 @@ export interface SortQuery {
 export function createUserStore({ commands: { read }, change, sorted }: UserDeps): UserStore {
   return {
     get: (tenant, id) => read(get(tenant, id)),
-    byEmail: (tenant, email) => read(byEmail(tenant, email.toLowerCase())),
+    byEmail: (tenant, email) => read(byEmail(tenant, email)),
     list: (tenant, query) => read(list(tenant, query, sorted)),
     listFrom: (tenant, page) => read(listFrom(tenant, page)),
     create: (user, event) =>
@@ -107,7 +108,7 @@ function* get(tenant: number, id: string, lock: Fragment = unlocked): Command<Us
 function* byEmail(tenant: number, email: string): Command<User[]> {
   const rows = yield* sql.all<UserRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = ${tenant} and email = ${email} order by id`;
+    from users where tenant = ${tenant} and email ${oneOf(storedForms(email))} order by id`;
   return rows.map((row) => userOf(tenant, row));
 }
 
@@ -206,7 +207,7 @@ const duplicate = { result: { refused: 'duplicate' }, isWritten: false } as cons
 
 function* create(user: User): Command<Written<Created>> {
   const { tenant, id, connection, email, username, passwordHash, profileJson } = user;
-  yield* lockNames(user);
+  if (yield* clashes(user)) return duplicate;
   const inserted = yield* sql.run`
     insert into users (tenant, id, connection, email, username, password_hash, profile, created_at,
       updated_at)
@@ -236,7 +237,7 @@ function* update(
 ): Command<Written<{ updated: User } | { refused: 'unknown' | 'duplicate' }>> {
   const { tenant, id, email, username, passwordHash, profileJson, updatedAt } = after;
   const isRenamed = email !== before.email || username !== before.username;
-  if (isRenamed && (yield* clashes(after))) return duplicate;
+  if (isRenamed && (yield* clashes(after, before))) return duplicate;
   const changed = yield* sql.run`
     update users set email = ${email}, username = ${username}, password_hash = ${passwordHash},
       profile = ${profileJson}, updated_at = ${updatedAt}
@@ -253,14 +254,16 @@ function* remove({ tenant, id }: User): Command<Written<boolean>> {
   return { result: true, isWritten: true };
 }
 
-/** Returns whether another user of the connection has the e-mail or the username, until the commit. */
-function* clashes(user: User): Command<boolean> {
+/** Returns whether another user of the connection has the mailbox or the username, until the commit. */
+function* clashes(user: User, before?: User): Command<boolean> {
   const { tenant, id, connection, email, username } = user;
+  // Two users of before this rule may have the same mailbox, and keep it.
+  const emails = email === before?.email ? [email] : storedForms(email);
   yield* lockNames(user);
   const other = yield* sql.get`
     select 1 from users
     where tenant = ${tenant} and connection = ${connection} and id <> ${id}
-      and (email = ${email} or username = ${username})`;
+      and (email ${oneOf(emails)} or username = ${username})`;
   return other !== undefined;
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { StoreContentRefused, StoreTenantGone } from '../../../src/core/errors.ts';
+import { userEmail } from '../../../src/core/mailbox.ts';
 import type { NewEvent, User } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -97,6 +98,30 @@ function storedContract(engine: Engine): void {
     assert.deepEqual(await users.byEmail(fixture.tenant, 'ADA@Example.COM'), [partner, ada]);
     assert.deepEqual(await users.byEmail(fixture.tenant, 'ada'), []);
     assert.deepEqual(await users.byEmail(fixture.tenant, '%'), []);
+  });
+
+  test('byEmail, create, update: a mailbox that an earlier version stored in another form is the same', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { users } = fixture.store;
+    const stored = ['zoë@xn--bcher-kva.example.', 'zoe\u0308@bücher.example', 'ada@example.com.'];
+    for (const [index, email] of stored.entries()) {
+      const old = newUser(fixture.tenant, `old-${index}`, { email, connection: `c${index}` });
+      assert.deepEqual(await create(fixture, old), { created: old });
+      assert.deepEqual(await users.get(fixture.tenant, old.id), old, 'it stays as it is');
+      const present = { email: userEmail(email), connection: `c${index}` };
+      const second = newUser(fixture.tenant, `new-${index}`, present);
+      assert.deepEqual(await create(fixture, second), { refused: 'duplicate' });
+    }
+    const found = await users.byEmail(fixture.tenant, 'ZOË@BÜCHER.example');
+    assert.deepEqual(
+      found.map(({ id }) => id),
+      ['leat|old-0', 'leat|old-1'],
+    );
+    const renamed = await update(fixture, 'leat|old-2', (user) => ({ ...user, username: 'ada' }));
+    assert.ok('updated' in renamed && renamed.updated.email === 'ada@example.com.');
+    const email = userEmail('ada@example.com.');
+    const normal = await update(fixture, 'leat|old-2', (user) => ({ ...user, email }));
+    assert.ok('updated' in normal && normal.updated.email === email);
   });
 }
 
