@@ -52,6 +52,7 @@ export async function authenticateByAssertion(
   if (Array.isArray(aud) && aud.length !== 1) return undefined;
   if (exp * 1000 > now + AHEAD_MS_MAX + LEEWAY_MS) return undefined;
   if (typeof jti !== 'string' || jti === '' || jti.length > JTI_LENGTH_MAX) return undefined;
+  if (jti.includes('\0')) return undefined;
   // The library rounds times to whole seconds: a fractional `exp` is valid until the next second.
   const usedUntil = Math.ceil(exp) * 1000 + LEEWAY_MS;
   const fresh = await clients.useAssertion(tenant.id, clientId, jti, usedUntil);
@@ -63,7 +64,9 @@ function claimedClient({ assertion, clientId }: AssertionRequest): string | unde
   if (assertion.length > ASSERTION_LENGTH_MAX) return undefined;
   try {
     const { iss, sub } = decodeJwt(assertion);
-    return iss === sub && (clientId ?? iss) === iss ? iss : undefined;
+    const isOne = iss === sub && (clientId ?? iss) === iss;
+    // The store does not search for such a text.
+    return isOne && iss?.includes('\0') !== true ? iss : undefined;
   } catch {
     return undefined;
   }

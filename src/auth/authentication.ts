@@ -42,7 +42,7 @@ export async function authenticateClient(
   const clientId = parameters.get('client_id');
   if (clientId === undefined) return missingParameter('client_id');
   const client = await bySecret(clients, tenant, clientId, [secret ?? '']);
-  return client ?? invalidClient();
+  return client ?? invalidClient(tenant.domain);
 }
 
 async function byBasic(
@@ -51,7 +51,7 @@ async function byBasic(
   authorization: string,
   parameters: Parameters,
 ): Promise<Client | TokenError> {
-  const failed = invalidClient({ 'www-authenticate': 'Basic' });
+  const failed = invalidClient(tenant.domain);
   const credentials = basicCredentials(authorization);
   if (credentials === undefined) return failed;
   const { clientId, secrets } = credentials;
@@ -72,7 +72,7 @@ async function byAssertion(
   if (type !== ASSERTION_TYPE) return invalidRequest(`${typeName} is not ${ASSERTION_TYPE}`);
   const clientId = parameters.get('client_id');
   const client = await authenticateByAssertion(clients, { ...request, assertion, clientId });
-  return client ?? invalidClient();
+  return client ?? invalidClient(request.tenant.domain);
 }
 
 /** Compares even if there is no such client: the response time must not reveal which ids exist. */
@@ -103,7 +103,8 @@ function basicCredentials(authorization: string): BasicCredentials | undefined {
   const secret = text.slice(colon + 1);
   try {
     const secrets = [secret, secret.replaceAll('+', ' ')].map(decodeURIComponent);
-    return { clientId: decodeURIComponent(text.slice(0, colon)), secrets };
+    const clientId = decodeURIComponent(text.slice(0, colon));
+    return clientId.includes('\0') ? undefined : { clientId, secrets };
   } catch {
     return undefined;
   }

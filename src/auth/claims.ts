@@ -11,7 +11,7 @@ export const credentialsClaim = 'credentials_version';
 /** The claims of an access token that Leat uses, in one shape for all issuers. */
 export interface Claims {
   readonly issuer: string;
-  /** `azp`, else `client_id`; empty if the token has neither. */
+  /** `azp`, else `client_id`; empty if the token has neither, or one that no client can have. */
   readonly clientId: string;
   readonly audiences: readonly string[];
   /** Minus infinity without `nbf`. */
@@ -37,7 +37,7 @@ export function claimsOf(payload: JWTPayload): Claims | undefined {
   if (![sub, jti].every((claim) => claim === undefined || isString(claim))) return undefined;
   return {
     issuer: iss,
-    clientId: [payload['azp'], payload['client_id']].find(isString) ?? '',
+    clientId: clientIdOf(payload),
     audiences: stringsOf(typeof payload.aud === 'string' ? [payload.aud] : payload.aud) ?? [],
     notBefore: nbf === undefined ? -Infinity : nbf * 1000,
     expiresAt: exp * 1000,
@@ -57,6 +57,12 @@ export function claimsError(
   if (now < claims.notBefore - LEEWAY_MS) return 'not_yet';
   if (!claims.audiences.includes(audience)) return 'audience';
   return undefined;
+}
+
+/** A store refuses to search for U+0000. */
+function clientIdOf({ azp, client_id: clientId }: JWTPayload): string {
+  const id = [azp, clientId].find(isString) ?? '';
+  return id.includes('\0') ? '' : id;
 }
 
 function stringsOf(value: unknown): readonly string[] | undefined {

@@ -77,11 +77,15 @@ function rejectRepeated(names: readonly string[]): TokenError | undefined {
   return repeated === undefined ? undefined : invalidRequest(`Repeated parameter: ${repeated}`);
 }
 
-function pickKnown(valueOf: (name: ParameterName) => unknown): Parameters {
+function pickKnown(valueOf: (name: ParameterName) => unknown): Parameters | TokenError {
   const parameters = new Map<string, string>();
   for (const name of known) {
     const value = valueOf(name);
-    if (typeof value === 'string' && value !== '') parameters.set(name, value);
+    if (typeof value !== 'string' || value === '') continue;
+    if (value.includes('\0')) {
+      return invalidRequest(`Parameter has the character U+0000: ${name}`);
+    }
+    parameters.set(name, value);
   }
   return parameters;
 }

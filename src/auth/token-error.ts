@@ -31,8 +31,12 @@ export function missingParameter(name: string): TokenError {
   return invalidRequest(`Missing required parameter: ${name}`);
 }
 
-/** 401: one text for all causes, which must not reveal which clients exist. */
-export function invalidClient(challenge: Readonly<Record<string, string>> = {}): TokenError {
+/**
+ * 401: one text for all causes, which must not reveal which clients exist. Each has a challenge
+ * (RFC 9110 section 15.5.2), whichever method the client used.
+ */
+export function invalidClient(domain: string): TokenError {
+  const challenge = { 'www-authenticate': `Basic realm="${domain}"` };
   return new TokenError(401, 'invalid_client', 'Client authentication failed', challenge);
 }
 

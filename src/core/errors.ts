@@ -70,7 +70,7 @@ export class StoreContentRefused extends Error {
   override readonly name: string = 'StoreContentRefused';
 }
 
-/** A text has a U+0000, which this store can neither store nor search for. HTTP 400. */
+/** A text has a U+0000, which a store neither stores nor searches for. HTTP 400. */
 export class StoreTextRefused extends StoreContentRefused {
   override readonly name = 'StoreTextRefused';
 }

@@ -382,7 +382,6 @@ describe('GET /users/{id}', () => {
   for (const id of [
     'acme|none',
     'x',
-    '%00',
     'a'.repeat(2000),
     '%F0%9F%98%80',
     "'; drop table users; --",

@@ -418,14 +418,15 @@ describe('token endpoint', () => {
     return [response.status, body['error'], body['error_description']];
   }
 
-  test('token endpoint: challenges only a client that used Basic', async () => {
+  test('token endpoint: every 401 has a challenge, by whichever method the client authenticates', async () => {
     const { client_id, client_secret, ...rest } = goodForm();
+    const challenge = `Basic realm="${new URL(server.issuer).host}"`;
     const plain = await post({ ...rest, client_id: `${client_id}`, client_secret: 'wrong' });
-    assert.equal(plain.headers.get('www-authenticate'), null);
+    assert.equal(plain.headers.get('www-authenticate'), challenge);
     assert.equal(plain.status, 401);
     const authorization = `Basic ${Buffer.from(`${client_secret}:x`).toString('base64')}`;
     const basic = await post(rest, { authorization });
-    assert.equal(basic.headers.get('www-authenticate'), 'Basic');
+    assert.equal(basic.headers.get('www-authenticate'), challenge);
     assert.equal(basic.status, 401);
   });
 

@@ -418,7 +418,7 @@ describe('client of a token', () => {
   test('verify: a client without the flag, without an id, or unknown is not global', async () => {
     const plain = await fixture.client({ global: false }, ['read:users']);
     assert.equal(await isGlobal(`Bearer ${await fixture.token(plain)}`), false);
-    for (const azp of [undefined, '', 'nobody', 7, '__proto__']) {
+    for (const azp of [undefined, '', 'nobody', 7, '__proto__', 'a\u0000']) {
       assert.equal(await isGlobal(`Bearer ${await signed({ azp })}`), false, String(azp));
     }
   });

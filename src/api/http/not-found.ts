@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Authenticator } from '../authenticate.ts';
 import { methodNotAllowed, notFound } from './problem.ts';
-import { type RateLimiter, rateHeaders } from './rate.ts';
+import type { RateState } from '../../core/rate.ts';
+import { admitByRate, type RateLimiter } from './rate.ts';
 import type { ClientAddress } from './client-address.ts';
 import type { Clock } from '../../core/clock.ts';
 
@@ -13,14 +14,14 @@ interface Route {
 
 export interface NotFoundDeps {
   readonly authenticator: Authenticator;
-  readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
+  readonly limiter: Pick<RateLimiter, 'takeOfAddress' | 'takeOfProbe' | 'takeOfVerifier'>;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly clock: Pick<Clock, 'now'>;
 }
 
 /**
- * Rejects requests that no route serves: 405 where the path exists with other methods, else 404.
- * Within the management API they count as requests like any other.
+ * Rejects requests that no route serves: 405 where the path exists with other methods, else 404. They
+ * draw on the bucket of their path.
  */
 export function rejectUnserved(app: FastifyInstance, deps: NotFoundDeps): void {
   const routes = routesOf(app);
@@ -28,7 +29,7 @@ export function rejectUnserved(app: FastifyInstance, deps: NotFoundDeps): void {
     if (!request.is404) return;
     const path = (request.raw.url ?? '').replace(/\?.*$/s, '');
     if (/^\/api\/v2(?:\/|$)/.test(path)) await deps.authenticator.authenticate(request, reply);
-    else if (/^\/oauth\/token\/?$/.test(path)) takeOfAddress(deps, request, reply);
+    else takeOfBucket(deps, path, request, reply);
     const methods = methodsOf(routes, path);
     throw methods.length === 0 ? notFound('Not Found') : methodNotAllowed(methods);
   });
@@ -50,13 +51,24 @@ function methodsOf(routes: readonly Route[], path: string): string[] {
   return [...new Set(methods.map(({ method }) => method))].toSorted();
 }
 
-function takeOfAddress(
+/** Liveness probes and the picture of users have no bucket. */
+const unlimited = /^\/(?:healthz|avatar\.svg)$/;
+
+function takeOfBucket(
   { limiter, clientAddressOf, clock }: NotFoundDeps,
+  path: string,
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
-  const rate = limiter.takeOfAddress(clientAddressOf(request.raw).address);
-  reply.headers(rateHeaders(rate, clock.now()));
+  if (unlimited.test(path)) return;
+  const { address } = clientAddressOf(request.raw);
+  admitByRate(reply, takeOf(limiter, path, address), clock.now());
+}
+
+function takeOf(limiter: NotFoundDeps['limiter'], path: string, address: string): RateState {
+  if (path === '/readyz') return limiter.takeOfProbe(address);
+  if (path.startsWith('/.well-known/')) return limiter.takeOfVerifier(address);
+  return limiter.takeOfAddress(address);
 }
 
 function fits(pattern: readonly string[], segments: readonly string[]): boolean {

@@ -1,7 +1,7 @@
 import type { preValidationHookHandler } from 'fastify';
 import type { TSchema } from '../../schemas/schema.ts';
 import { partsOfTarget } from '../../core/request-head.ts';
-import { badPath } from './problem.ts';
+import { badPath, nulReason } from './problem.ts';
 import type { Schema } from './violation.ts';
 
 /**
@@ -18,7 +18,8 @@ export function literalPath(url: string): string {
 }
 
 /**
- * Creates the phase that throws 400 for a path parameter whose percent-encoding cannot be decoded.
+ * Creates the phase that throws 400 for a path parameter whose percent-encoding cannot be decoded, or that
+ * has U+0000.
  *
  * @param pattern of the route, below `/api/v2`
  */
@@ -29,12 +30,16 @@ export function rejectMalformedPath(pattern: string, params: TSchema): preValida
   const { properties = {} }: Schema = params;
   return (request, _reply, done) => {
     const { originalUrl, raw } = request;
+    const bad = (reason: string, name: string): void =>
+      done(badPath(reason, name, properties[name]?.description ?? ''));
+    const decoded = Object.entries(request.params as Readonly<Record<string, string>>);
+    const [withNul] = decoded.find(([, value]) => value.includes('\0')) ?? [];
+    if (withNul !== undefined) return bad(nulReason, withNul);
     if (originalUrl === raw.url) return done();
     const segments = pathOf(partsOfTarget(originalUrl)?.path ?? '').split('/');
     const name = names.find((each, at) => each !== undefined && !isDecodable(segments[at] ?? ''));
     if (name === undefined) return done();
-    const { description = '' } = properties[name] ?? {};
-    done(badPath('Not valid percent-encoding', name, description));
+    bad('Not valid percent-encoding', name);
   };
 }
 

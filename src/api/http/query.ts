@@ -1,5 +1,5 @@
 import type { TSchema } from '../../schemas/schema.ts';
-import { badQuery, type Problem, quoted } from './problem.ts';
+import { badQuery, nulReason, type Problem, quoted } from './problem.ts';
 import type { Schema } from './violation.ts';
 
 /**
@@ -13,6 +13,7 @@ export function parseQuery(schema: TSchema, text: string): Record<string, unknow
   for (const [name, sent] of new URLSearchParams(text)) {
     const parameter = Object.hasOwn(properties, name) ? properties[name] : undefined;
     if (parameter === undefined) throw unknownParameter(name, properties);
+    if (sent.includes('\0')) throw badQuery(nulReason, name, parameter.description ?? '');
     const isList = parameter.type === 'array';
     const value = convert(isList ? (parameter.items ?? {}) : parameter, sent);
     const before = query.get(name);

@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import {
   StoreContentRefused,
+  StoreTextRefused,
   StoreUnavailable,
   type UnavailableReason,
 } from '../../core/errors.ts';
@@ -11,7 +12,7 @@ import {
  * template is prepared once.
  *
  * Throws `StoreUnavailable` when SQLite cannot read or write now, `StoreContentRefused` when a
- * value breaks a constraint or is too big.
+ * value breaks a constraint, is too big or has U+0000.
  */
 export interface Database {
   all<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Row[];
@@ -220,11 +221,16 @@ function commit(connection: DatabaseSync): void {
   }
 }
 
-/** Changes `values` in place: it is the caller's own rest array. */
+/**
+ * Changes `values` in place: it is the caller's own rest array. Refuses U+0000, as PostgreSQL does: SQLite
+ * stores it, but its functions see a text that ends there.
+ */
 function bound(values: Bindable[]): SQLInputValue[] {
   for (let index = 0; index < values.length; index += 1) {
     const value = values[index];
-    if (value === undefined) values[index] = null;
+    if (typeof value === 'string') {
+      if (value.includes('\0')) throw new StoreTextRefused('A text has the character U+0000.');
+    } else if (value === undefined) values[index] = null;
     else if (typeof value === 'boolean') values[index] = value ? 1 : 0;
   }
   return values as SQLInputValue[];
