@@ -11,6 +11,7 @@ export type SystemAlertKind =
   | 'certificate_near'
   | 'clock_skew'
   | 'clock_step'
+  | 'disk_full'
   | 'lag_near'
   | 'lag_disabled'
   | 'results_refused'

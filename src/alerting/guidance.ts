@@ -59,6 +59,7 @@ const systemMeanings: Readonly<Record<SystemAlertKind, string>> = {
   certificate_expired: certificateMeaning,
   clock_skew: 'The time service of a machine does not work.',
   clock_step: 'The clock of the machine was set by hand or by its time service.',
+  disk_full: 'The disk, or the quota, of the database has no room left.',
   results_refused: 'The database has settings that Leat does not expect, or refuses a value.',
   node_shortage:
     'The machine or its limits are too small for the load, or its name servers are away; no receiver is at fault.',
@@ -87,6 +88,7 @@ const paths: Readonly<Record<AlertKind, (id: string) => string>> = {
   clock_skew: nodes,
   clock_step: nodes,
   node_shortage: nodes,
+  disk_full: nodes,
   store_went_back: () => 'console/events',
   test: () => 'console/settings',
 };
@@ -121,6 +123,7 @@ const systemCommands: Readonly<Record<SystemAlertKind, (name: string) => string>
   clock_skew: doctor,
   clock_step: doctor,
   node_shortage: doctor,
+  disk_full: doctor,
   store_went_back: doctor,
   test: doctor,
 };

@@ -108,10 +108,7 @@ export const noLease = 'The node has no lease.';
 const lateText = 'The store does not answer in time.';
 
 const texts: Record<UnavailableReason, string> = {
-  away: 'The store is not available.',
   ...storeTexts,
-  blocked: 'The store takes no appends: something in it holds them up.',
-  gone: 'The file of the store was deleted or replaced.',
   outdated: 'A newer version of Leat changed the store so that this one may not use it.',
   key: 'LEAT_SECRET_KEY of this node lacks the key that seals the secrets in the store.',
 };

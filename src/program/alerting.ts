@@ -3,9 +3,12 @@ import type { Logger } from 'pino';
 import { issuerOf } from '../auth/issuer.ts';
 import { type Config, limits, usesPlainHttp } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
+import type { Tenant } from '../core/types.ts';
 import { createAlertDispatcher, logAlert } from '../alerting/dispatcher.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
 import { createAlertChannels } from '../alerting/channels.ts';
+import type { SystemAlert } from '../alerting/alert.ts';
+import { watchDisk } from '../alerting/disk-watch.ts';
 import { watchClock } from '../alerting/clock-watch.ts';
 import { createMonitor, type Monitor } from '../alerting/monitor.ts';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
@@ -20,6 +23,8 @@ export interface AlertingDeps {
   /** Alerts on conditions of this node and its store. */
   readonly system: SystemAlerts;
   readonly channels: readonly AlertChannel[];
+  /** What the dispatcher knows of the disk of the store. */
+  readonly disk: { readonly isFull: boolean };
   /** Names this process among those that share the store. */
   readonly nodeId: string;
 }
@@ -42,7 +47,7 @@ export function createServiceChannels(deps: {
 /** Creates the monitor of the failures and of the clock of a service. */
 export function createAlerting(
   store: Store,
-  { config, clock, log, system, nodeId, channels }: AlertingDeps,
+  { config, clock, log, system, disk, nodeId, channels }: AlertingDeps,
 ): Monitor {
   const dispatcher = createAlertDispatcher({
     clock,
@@ -68,9 +73,24 @@ export function createAlerting(
   const guarded = config.store.engine === 'sqlite';
   const node = guarded ? hostname() : nodeId;
   const watched = { time: store.time, node, guarded, clock, log, alerts: system };
+  const watchedDisk = {
+    store,
+    isFull: () => disk.isFull,
+    node,
+    clock,
+    send: async (alert: SystemAlert, { domain }: Tenant, signal: AbortSignal): Promise<boolean> => {
+      const outbox = Object.fromEntries(dispatcher.channels.map((name) => [name, [alert]]));
+      const left = await dispatcher.startRun(signal).deliver(outbox, domain, async () => false);
+      return Object.keys(left).length === 0;
+    },
+  };
   return {
     run: async (signal) => {
-      await Promise.all([monitor.run(signal), watchClock(watched, signal)]);
+      await Promise.all([
+        monitor.run(signal),
+        watchClock(watched, signal),
+        watchDisk(watchedDisk, signal),
+      ]);
     },
   };
 }

@@ -5,6 +5,7 @@ import { createWebhookKeys, type WebhookKeyDeps } from '../auth/webhook-keys.ts'
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
 import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
+import { StoreUnavailable } from '../core/errors.ts';
 import type { Watchers } from '../changes/watchers.ts';
 import { createDispatcher } from '../delivery/dispatcher.ts';
 import type { Shortages } from '../delivery/http/shortages.ts';
@@ -28,6 +29,8 @@ export interface ServiceDispatcherDeps {
   readonly stats: Pick<StatsRecorder, 'report'>;
   readonly watchers: Pick<Watchers, 'report'>;
   readonly system: SystemAlerts;
+  /** Set while the dispatcher cannot write for lack of room. */
+  readonly disk: { isFull: boolean };
 }
 
 /** Creates the dispatcher of the settings; its reports go to log, metrics and alerts. */
@@ -35,7 +38,7 @@ export function createServiceDispatcher(
   store: Store,
   deps: ServiceDispatcherDeps,
 ): ReturnType<typeof createDispatcher> {
-  const { config, clock, log, version, nodeId, metrics, stats, watchers, system } = deps;
+  const { config, clock, log, version, nodeId, metrics, stats, watchers, system, disk } = deps;
   const { transport, shortages } = deps;
   const keyring = deps.webhookKeyring;
   const dispatcher = createDispatcher({
@@ -65,10 +68,16 @@ export function createServiceDispatcher(
       if (report.kind === 'store_replaced') {
         for (const alert of storeAlerts(report)) system.raise(alert);
       }
+      if (report.kind === 'store_unavailable') disk.isFull = isDiskFull(report.error);
+      if (report.kind === 'store_recovered') disk.isFull = false;
       if (report.kind === 'settle_stuck') system.raise(refusedAlert(report));
       if (report.kind === 'shortage' && !report.isOver) system.raise(shortageAlert(report, nodeId));
     },
   });
   metrics?.observeDispatcher(dispatcher);
   return dispatcher;
+}
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof StoreUnavailable && error.reason === 'full';
 }

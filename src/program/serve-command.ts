@@ -1,4 +1,4 @@
-import { dataFolderOf, type Loaded } from '../config.ts';
+import { dataFolderOf, type Loaded, showConfig } from '../config.ts';
 import { keepCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
 import { credentialDelivery, generatedCredentialsFile } from './credential-delivery.ts';
@@ -20,22 +20,33 @@ export async function serve(
   const service = await startManagement(context, loaded, { ...options, command: 'serve' });
   service.work.catch(fail);
   if (service.metricsUrl !== undefined) print(context, `Metrics are at ${service.metricsUrl}`);
-  signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
+  signals.onFirst((signal) => void service.stop(signal).then(() => process.exit(0), fail));
 }
 
 export interface ManagementOptions extends ServiceOptions {
   /** For the last line of a process that the watchdog ends. */
   readonly command: string;
+  /** Address of the message API, for the log; absent where it is not started. */
+  readonly messagesUrl?: string;
   /** Audience of the message API, for which a first start creates a sample client; absent: none. */
   readonly sampleAudience?: string;
 }
 
-/** Starts the management API and prints where generated credentials and certificates are. */
+/** A service that logs its end. */
+export interface LoggedService extends Service {
+  /** Does the same as {@link Service.stop}; the log names the signal that asked for it. */
+  stop(signal?: string): Promise<void>;
+}
+
+/**
+ * Starts the management API, logs that it is up, and prints where generated credentials and certificates
+ * are.
+ */
 export async function startManagement(
   context: ProgramContext,
   { config, texts, warnings }: Loaded,
-  { command, sampleAudience, rename }: ManagementOptions,
-): Promise<Service> {
+  { command, messagesUrl, sampleAudience, rename }: ManagementOptions,
+): Promise<LoggedService> {
   const { clock, random, version } = context;
   const tenantNames = new Map<number, string>();
   const log = await openLog(config, context, tenantNames);
@@ -76,5 +87,21 @@ export async function startManagement(
   }
   const { authorityFile } = service;
   if (authorityFile !== undefined) print(context, `NODE_EXTRA_CA_CERTS=${authorityFile}`);
-  return service;
+  const store = showConfig({ config, texts }).find(({ name }) => name === 'LEAT_STORE')?.value;
+  const facts = {
+    version,
+    management: service.url,
+    messages: messagesUrl,
+    metrics: service.metricsUrl,
+    store,
+  };
+  log.info(facts, 'Leat is up');
+  return {
+    ...service,
+    stop: async (signal) => {
+      log.info({ ...facts, signal }, 'Leat stops: it completes what is in progress');
+      await service.stop();
+      log.info(facts, 'Leat has stopped');
+    },
+  };
 }

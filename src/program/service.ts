@@ -206,6 +206,7 @@ function createBackground(
   const { transport, shortages } = deps.network;
   const { nodeId } = deps;
   const system = createSystemAlerts();
+  const disk = { isFull: false };
   const leader = newNodeId(deps.random);
   const stats = createServiceStats(store, { ...deps, writer: leader });
   const dispatcher = createServiceDispatcher(store, {
@@ -215,11 +216,12 @@ function createBackground(
     nodeId,
     stats,
     system,
+    disk,
   });
   const unwatch = store.watch((hint) => stats.hint(hint));
   const clock = storeClockOf(store, deps.clock);
   const upkeep = createServiceUpkeep(store, { ...deps, clock, leader, alerts: system });
-  const alerting = createAlerting(store, { ...deps, clock, nodeId, system });
+  const alerting = createAlerting(store, { ...deps, clock, nodeId, system, disk });
   return {
     run: async (signal) => {
       await Promise.all([

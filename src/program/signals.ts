@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts';
 /** SIGINT and SIGTERM of a process that serves. */
 export interface Signals {
   /** Sets the action of the first signal from now on. */
-  onFirst(drain: () => void): void;
+  onFirst(drain: (signal: SignalName) => void): void;
 }
 
 /**
@@ -14,12 +14,12 @@ export interface Signals {
  * of a container ignores signals without a listener.
  */
 export function listenForSignals(clock: SignalClock): Signals {
-  let first: (() => void) | undefined;
+  let first: ((signal: SignalName) => void) | undefined;
   onSignals(clock, ['SIGINT', 'SIGTERM'], (signal) => {
     const drain = first;
     first = undefined;
     if (drain === undefined) process.exit(128 + constants.signals[signal]);
-    drain();
+    drain(signal);
   });
   return {
     onFirst: (drain) => {

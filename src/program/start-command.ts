@@ -8,7 +8,7 @@ import { load, print, type ProgramContext } from './context.ts';
 import { firstLinesOf } from './first-lines.ts';
 import { startMessageProcess } from './message-process.ts';
 import { readMessages } from './messages-command.ts';
-import { startManagement } from './serve-command.ts';
+import { type LoggedService, startManagement } from './serve-command.ts';
 import type { Service } from './service.ts';
 import type { ServiceOptions } from './services.ts';
 import type { Signals } from './signals.ts';
@@ -36,15 +36,16 @@ export async function start(
   // Before the service, because it creates nothing: a start that fails here changes nothing.
   const deps = { program: programFile, env: messageProcessEnv(compiled), clock };
   const second = await startMessageProcess(message, deps);
-  const end = (first: Pick<Service, 'stop'>): Promise<unknown> =>
-    Promise.all([first.stop(), second.stop()]);
+  const end = (first: Pick<LoggedService, 'stop'>, signal?: string): Promise<unknown> =>
+    Promise.all([first.stop(signal), second.stop()]);
   try {
     const service = await startManagement(context, loaded, {
       ...options,
       command: 'start',
+      messagesUrl: second.url,
       sampleAudience: settings.audience,
     });
-    signals.onFirst(() => void end(service).then(() => process.exit(0), fail));
+    signals.onFirst((signal) => void end(service, signal).then(() => process.exit(0), fail));
     const work = Promise.race([service.work, second.work]);
     void work.catch((error: unknown) => end(service).then(() => fail(error), fail));
     print(

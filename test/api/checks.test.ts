@@ -485,7 +485,7 @@ describe('failures', () => {
     fixture.auth.clock.move(1000);
     await withFault(new StoreUnavailable('disk full'), async () => {
       const response = await fixture.send('GET', '/event-streams');
-      assertProblem(response, 503, 'Service Unavailable', 'service_unavailable');
+      assertProblem(response, 503, 'The store is not available.', 'service_unavailable');
       assert.equal(response.headers.get('retry-after'), '1');
       const readiness = await fixture.raw('GET', '/readyz');
       assert.deepEqual(
@@ -508,7 +508,7 @@ describe('failures', () => {
     const refused = {
       statusCode: 503,
       error: 'Service Unavailable',
-      message: 'Service Unavailable',
+      message: 'The store is not available.',
       errorCode: 'service_unavailable',
     };
     await withFault(new StoreUnavailable('cut off', { mayBeStored: true }), async () => {
@@ -522,10 +522,11 @@ describe('failures', () => {
     });
   });
 
-  test('a 503 says when the disk is full, or can only be read', async () => {
+  test('a 503 says what is wrong with the store, but nothing of its keys', async () => {
     for (const [reason, message] of [
       ['full', 'The disk of the store is full.'],
       ['read_only', 'The store can only be read.'],
+      ['blocked', 'The store takes no appends: something in it holds them up.'],
       ['key', 'Service Unavailable'],
     ] as const) {
       await withFault(new StoreUnavailable('no', { reason }), async () => {

@@ -184,6 +184,7 @@ describe('the guidance of an alert', () => {
         clock_skew: /clock .*agrees with the store/,
         clock_step: /clock .*agrees with the store/,
         node_shortage: /alerts/,
+        disk_full: /store/,
         store_went_back: /store/,
         test: /alerts/,
       };

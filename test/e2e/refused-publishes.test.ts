@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
+import { startAlertReceiver } from '../helpers/alerts.ts';
 import { startCluster } from '../helpers/cluster.ts';
 import { freePort, type Running, startFreshLeat } from '../helpers/leat.ts';
 import { createLedger } from '../helpers/publish-faults.ts';
@@ -71,11 +72,24 @@ describe('publishing that fails is seen by readiness, metric and log', () => {
       const disk = createSlowDisk();
       t.after(disk.remove);
       const metricsPort = await freePort();
-      const node = await startFreshLeat(t, { LEAT_METRICS_PORT: String(metricsPort), ...disk.env });
+      const chat = await startAlertReceiver();
+      t.after(() => chat.close());
+      const node = await startFreshLeat(t, {
+        LEAT_METRICS_PORT: String(metricsPort),
+        LEAT_ALERT_WEBHOOK_URL: chat.url,
+        LEAT_LOG_LEVEL: 'info',
+        ...disk.env,
+      });
       disk.set(faults);
       const refused = publish(node, 1);
       await showsFailure(node, metricsPort, message);
       assert.deepEqual(await refused, []);
+      if (faults.writeError === 'ENOSPC') {
+        const response = await node.send('POST', '/api/v2/events', { type: 'a.b', data: {} });
+        assert.equal(((await response.json()) as { message: string }).message, message);
+        await waitFor('the alert', () => chat.system().length > 0);
+        assert.equal(chat.system()[0]?.alert, 'disk_full');
+      }
       disk.set({});
       await showsRecovery(node, metricsPort);
       assert.equal(linesOf(node), 1);

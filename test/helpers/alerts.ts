@@ -97,6 +97,7 @@ export function alertExamples(
       path: 'console/nodes',
       command: 'leat doctor',
     },
+    disk_full: { alert: ofSystem('disk_full'), path: 'console/nodes', command: 'leat doctor' },
     store_went_back: {
       alert: ofSystem('store_went_back'),
       path: 'console/events',

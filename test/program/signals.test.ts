@@ -5,7 +5,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import packageJson from '../../package.json' with { type: 'json' };
 import { fetchToken, freePort, createTempStore, spawnLeat, waitFor } from '../helpers/leat.ts';
+
+const { version } = packageJson;
 
 describe('a signal while the service starts', () => {
   test(
@@ -39,7 +42,7 @@ describe('a signal while the service starts', () => {
   );
 });
 
-test('leat serve: a Ctrl-C that npm repeats drains as one does', async (t) => {
+test('leat serve: a Ctrl-C that npm repeats drains as one does, and the log has start and stop', async (t) => {
   const tempStore = await createTempStore();
   t.after(() => tempStore.remove());
   const port = await freePort();
@@ -54,4 +57,17 @@ test('leat serve: a Ctrl-C that npm repeats drains as one does', async (t) => {
     await setImmediate();
   }
   assert.deepEqual(await closed, [0, null], output());
+  const lines = output()
+    .split('\n')
+    .filter((line) => line.includes('"management"'))
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  const facts = { version, management: url, store: env.LEAT_STORE };
+  assert.deepEqual(
+    lines.map(({ level: _level, time: _time, ...fields }) => fields),
+    [
+      { ...facts, msg: 'Leat is up' },
+      { ...facts, signal: 'SIGINT', msg: 'Leat stops: it completes what is in progress' },
+      { ...facts, msg: 'Leat has stopped' },
+    ],
+  );
 });

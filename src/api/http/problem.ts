@@ -244,8 +244,11 @@ export function tooManyAlertTests(): Problem {
 
 /** What publishers can tell their operator. */
 export const storeTexts = {
+  away: 'The store is not available.',
   full: 'The disk of the store is full.',
   read_only: 'The store can only be read.',
+  blocked: 'The store takes no appends: something in it holds them up.',
+  gone: 'The file of the store was deleted or replaced.',
 };
 
 /** Returns 503: the store is unreachable, or the process is shutting down. */
