@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
 import type { DismissalShown } from '../schemas/dismissals.ts';
 import { causeOption } from './cause.ts';
@@ -13,6 +14,7 @@ import {
   withNumbers,
 } from './command.ts';
 import { type FailureFilter, withFailureFilter } from './deliveries.ts';
+import { confirmed } from './confirm.ts';
 import { usageError } from './errors.ts';
 import { streamIdOf } from './stream.ts';
 import { pathOf } from './http/api-client.ts';
@@ -22,6 +24,7 @@ interface DismissOptions extends CommonOptions, FailureFilter {
   readonly cause?: readonly string[];
   readonly all?: true;
   readonly dryRun?: true;
+  readonly yes?: true;
 }
 
 /** `leat dismiss` */
@@ -31,6 +34,7 @@ export function addDismissCommand(program: Command, deps: CliDeps): void {
     .option('--cause <codes>', 'failures of these causes: 404, 4xx, timeout, …', causeOption)
     .option('--all', 'every failure of the stream, or of all streams without one')
     .option('--dry-run', 'count only')
+    .option('--yes', 'with --all: do not ask for confirmation')
     .addHelpText(
       'after',
       examples(
@@ -49,7 +53,7 @@ async function dismiss(
   run: ApiRun,
   stream: string | undefined,
   events: readonly string[],
-  { type, since, until, cause, all, dryRun }: DismissOptions,
+  { type, since, until, cause, all, dryRun, yes }: DismissOptions,
 ): Promise<void> {
   if (events.length === 0 && (type ?? since ?? until ?? cause ?? all) === undefined) {
     throw usageError('Name events, select by --type, --since, --until or --cause, or use --all.');
@@ -64,6 +68,7 @@ async function dismiss(
     error_codes: cause,
     dry_run: dryRun,
   };
+  if (all === true && dryRun !== true && !(await mayDismissAll(run, stream, body, yes))) return;
   const response = await run.api.send({ method: 'POST', path: '/dismissals', body });
   if (dryRun === true) {
     show(run, response.text, () => {
@@ -73,6 +78,21 @@ async function dismiss(
     return;
   }
   report(run, await ended(run, response.body as DismissalShown));
+}
+
+/** Asks before everything is dismissed; the question has the count. */
+async function mayDismissAll(
+  run: ApiRun,
+  stream: string | undefined,
+  body: object,
+  yes: true | undefined,
+): Promise<boolean> {
+  if (yes === true || !run.terminal.interactive) return confirmed(run, '', yes);
+  const preview = { ...body, dry_run: true };
+  const response = await run.api.send({ method: 'POST', path: '/dismissals', body: preview });
+  const { count } = withNumbers<{ readonly count: number }>(response.body, 'count');
+  const where = stream === undefined ? 'all event streams' : printable(stream);
+  return confirmed(run, `Dismiss ${counted(count, 'failure')} of ${where}?`, yes);
 }
 
 /** Waits until a dismissal is done, and shows its progress. */

@@ -92,7 +92,11 @@ function addWriting(streams: Command, deps: CliDeps): void {
     .description('create an event stream')
     .option('--name <name>', 'name of the stream; default: its id')
     .option('--events <types>', 'event types, separated by commas', listOption)
-    .option('--delivery <json>', 'options of delivery: retry, per_second, headers, …', jsonOption)
+    .option(
+      '--delivery <json>',
+      'options of delivery: retry (default: "hours"), per_second, headers, …; null for those of the API',
+      jsonOption,
+    )
     .option('--disabled', 'create it disabled: it sends nothing until leat streams enable')
     .option('--start-from <where>', 'first event to send: now (default), an offset or a date')
     .addHelpText(
@@ -149,7 +153,7 @@ async function createStream(run: ApiRun, options: CreateOptions): Promise<void> 
     destination: await newDestination(options, run.terminal),
     name,
     subscriptions: subscriptionsOf(events),
-    delivery: delivery?.value ?? undefined,
+    delivery: changedDelivery({ retry: 'hours' }, changeOf(delivery ?? { value: {} })),
     status: disabled === true ? 'disabled' : undefined,
     start_from: startFrom,
   };
@@ -173,9 +177,7 @@ async function updateStream(run: ApiRun, word: string, options: UpdateOptions): 
       'Nothing to change: add --name, --events, --delivery, --endpoint, --inspect or an authorization.',
     );
   }
-  const after =
-    delivery &&
-    changedDelivery(deliveryOf(await present()), delivery.value as DeliveryFields | null);
+  const after = delivery && changedDelivery(deliveryOf(await present()), changeOf(delivery));
   if (!(await replaces(run, present, { events, after }, options.yes))) return;
   const body = {
     destination,
@@ -221,6 +223,10 @@ function showChange({ terminal }: ApiRun, what: string, before: string, after: s
 
 function deliveryOf({ delivery }: StreamShown): DeliveryFields {
   return { ...delivery };
+}
+
+function changeOf({ value }: JsonOption): DeliveryFields | null {
+  return value as DeliveryFields | null;
 }
 
 function deliveryText(delivery: DeliveryFields): string {

@@ -53,7 +53,9 @@ describe('failure commands', { concurrency: 2 }, () => {
     const none = await shell.leat(['dismiss', stream]);
     assert.equal(none.code, 2);
     assert.match(none.stderr, /--all/);
-    const all = await shell.leat(['dismiss', stream, '--all']);
+    const refused = await shell.leat(['dismiss', stream, '--all']);
+    assert.deepEqual([refused.code, /add --yes/.test(refused.stderr)], [2, true], refused.stderr);
+    const all = await shell.leat(['dismiss', stream, '--all', '--yes']);
     assert.equal(all.stdout, '2 failures dismissed.\n');
   });
 

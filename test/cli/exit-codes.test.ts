@@ -55,7 +55,7 @@ describe('exit codes', { concurrency: 2 }, () => {
       ['redeliver', '--cause', '503'],
       ['redeliver', '--cause', '503', '--dry-run'],
       ['redeliver', '--cause', '503', '--json'],
-      ['dismiss', '--all'],
+      ['dismiss', '--all', '--yes'],
       ['dismiss', '--all', '--dry-run'],
       ['streams', 'retry-now', 'est_1111111111111111111111'],
     ];

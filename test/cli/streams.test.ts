@@ -180,6 +180,17 @@ describe('leat streams', { concurrency: 2 }, () => {
       [1, true],
       rounded.stderr,
     );
+    const createdWith = async (...more: string[]) => {
+      const { stdout } = await shell.leat(['streams', 'create', ...words, '--json', ...more]);
+      return (JSON.parse(stdout) as StreamBody).delivery;
+    };
+    assert.deepEqual(await createdWith(), { retry: 'hours' });
+    assert.deepEqual(await createdWith('--delivery', '{"per_second": 2}'), {
+      retry: 'hours',
+      per_second: 2,
+    });
+    assert.deepEqual(await createdWith('--delivery', '{"retry": "quick"}'), { retry: 'quick' });
+    assert.equal(await createdWith('--delivery', 'null'), undefined);
     for (const json of ['{"retry"', '1', '1.0', '[]', '"hours"']) {
       const { code, stderr } = await update(json);
       assert.deepEqual([code, /A JSON object in quotes, or null/.test(stderr)], [2, true], stderr);
