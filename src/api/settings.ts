@@ -26,6 +26,10 @@ export interface ApiSettings {
   readonly maxStreams: number;
   /** LEAT_STREAM_CONCURRENCY: attempts at once of one stream. */
   readonly streamConcurrency: number;
+  /** LEAT_ATTEMPT_TIMEOUT_MS. */
+  readonly attemptTimeoutMs: number;
+  /** How much longer the lease of an attempt lasts than its timeout. */
+  readonly leaseGraceMs: number;
   /** LEAT_ATTEMPT_RETENTION_DAYS. */
   readonly attemptRetentionDays: number;
   /** LEAT_DISABLE_CONSECUTIVE: consecutive failures at which a stream is disabled. */

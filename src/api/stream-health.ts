@@ -1,7 +1,8 @@
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { Histogram } from '../core/histogram.ts';
-import { streamStateOf } from '../core/stream-state.ts';
+import { type StreamState, streamStateOf } from '../core/stream-state.ts';
+import { leaseMsOf } from '../core/lease.ts';
 import { isValidAt } from '../core/streams.ts';
 import type { HealthLimits } from '../core/types.ts';
 import { hourMs } from '../core/units.ts';
@@ -28,11 +29,15 @@ interface HealthSources {
   readonly p95: number | undefined;
   readonly replay: ReplayShown | undefined;
   readonly limits: HealthLimits;
+  readonly settings: HealthDeps['settings'];
 }
 
 export interface HealthDeps {
   readonly store: Pick<Store, 'streams' | 'log' | 'replays' | 'deliveryStats'>;
-  readonly settings: Pick<ApiSettings, 'disableConsecutive' | 'disableTotal'>;
+  readonly settings: Pick<
+    ApiSettings,
+    'disableConsecutive' | 'disableTotal' | 'attemptTimeoutMs' | 'leaseGraceMs'
+  >;
 }
 
 /** Streams of one tenant, by id; those that are still being read as well. */
@@ -65,7 +70,8 @@ export async function healthsOf(
     const p95 = p95Of(latenciesOf.get(id)?.map(({ latency }) => latency) ?? []);
     const replay = await replayOf(store, tenant, id, facts.replay);
     const limits = { consecutive, total };
-    shown.push(showHealth({ stream, facts, results: sums.get(id), p95, replay, limits }));
+    const results = sums.get(id);
+    shown.push(showHealth({ stream, facts, results, p95, replay, limits, settings }));
   }
   return shown;
 }
@@ -88,6 +94,7 @@ function showHealth({
   p95,
   replay,
   limits,
+  settings,
 }: HealthSources): StreamHealthShown {
   const { health, waiting } = facts;
   const lagMs = waiting.oldestAt === undefined ? 0 : Math.max(0, facts.now - waiting.oldestAt);
@@ -96,13 +103,7 @@ function showHealth({
     event_stream_id: stream.id,
     name: stream.name,
     endpoint_host: new URL(stream.destination.endpoint).host,
-    state: streamStateOf({
-      status: stream.status,
-      isPaused: stream.paused !== undefined,
-      consecutive: health.consecutive,
-      isRefused: facts.refused !== undefined,
-      lagMs,
-    }),
+    state: stateOf(stream, facts, lagMs),
     status: stream.status,
     paused: showPause(stream),
     disabled: showDisabled(stream, facts, limits),
@@ -117,9 +118,11 @@ function showHealth({
     p95_24h_ms: p95 ?? null,
     retrying: facts.retrying,
     in_flight: facts.parked,
+    in_flight_seconds: inFlightSeconds(stream, facts, settings),
     next_attempt_at: timeOrNull(facts.nextDueAt),
     last_delivered_at: timeOrNull(facts.lastDeliveredAt),
     last_failed_at: timeOrNull(facts.lastFailedAt),
+    failing_since: timeOrNull(facts.failingSince),
     results_refused: facts.refused
       ? { since: formatTime(facts.refused.since), code: facts.refused.code }
       : null,
@@ -131,6 +134,27 @@ function showHealth({
       })),
     replay: replay ?? null,
   };
+}
+
+function stateOf(
+  { status, paused }: ListedStream,
+  { health, refused, failingSince, overdueSince, now }: StreamFacts,
+  lagMs: number,
+): StreamState {
+  const { consecutive } = health;
+  const failing = { consecutive, isRefused: refused !== undefined, failingSince, overdueSince };
+  return streamStateOf({ status, isPaused: paused !== undefined, lagMs, ...failing }, now);
+}
+
+/** Returns how long the oldest attempt is under way: its lease began with it. */
+function inFlightSeconds(
+  { delivery }: ListedStream,
+  { parkedUntil, now }: StreamFacts,
+  settings: Parameters<typeof leaseMsOf>[0],
+): number {
+  if (parkedUntil === undefined) return 0;
+  const begunAt = parkedUntil - leaseMsOf(settings, delivery);
+  return Math.max(0, Math.floor((now - begunAt) / 1000));
 }
 
 /** Returns the 95th percentile of latency of stored histograms; `undefined` without deliveries. */

@@ -157,8 +157,17 @@ const columns: readonly Column<StreamHealthShown>[] = [
 ];
 
 /** Returns why a stream does not deliver, or what it lacks, in one line. */
-export function reasonOf(
-  { state, paused, disabled, failures, lag }: StreamHealthShown,
+export function reasonOf(health: StreamHealthShown, date: (time: string) => string): string {
+  // Servers of before do not have the fields.
+  const { state, in_flight: attempts = 0, in_flight_seconds: seconds = 0 } = health;
+  const reason = stateReasonOf(health, date);
+  if (attempts === 0 || state === 'disabled' || state === 'paused') return reason;
+  const inFlight = `${attempts} in flight for up to ${seconds} s`;
+  return reason === '' ? inFlight : `${reason}, ${inFlight}`;
+}
+
+function stateReasonOf(
+  { state, paused, disabled, failures, lag, ...health }: StreamHealthShown,
   date: (time: string) => string,
 ): string {
   switch (state) {
@@ -175,6 +184,11 @@ export function reasonOf(
       return `${paused?.reason ?? ''}${paused === null ? '' : date(paused.at)}`.trim();
     case 'failing': {
       const { consecutive, limit_consecutive: limit, open } = failures;
+      const { failing_since: since = null, results_refused: refused = null } = health;
+      if (consecutive === 0 && refused !== null)
+        return `results not recorded${date(refused.since)}`;
+      if (consecutive === 0 && since !== null) return `first failed attempt${date(since)}`;
+      if (consecutive === 0) return 'an attempt is overdue';
       return `${consecutive} of ${limit} in a row, ${open} open`;
     }
     case 'lagging':

@@ -220,12 +220,19 @@ function healthLines(health: StreamHealthShown, paint: Paint): string[] {
       ['Waiting', waitingText({ waiting_events: lag.events, at_least: lag.at_least })],
       ['Oldest', lag.seconds === 0 ? undefined : `${lag.seconds} s`],
       ['Retrying', String(health.retrying)],
+      [
+        'In flight',
+        health.in_flight === 0
+          ? undefined
+          : `${health.in_flight}, the oldest for ${health.in_flight_seconds ?? 0} s`,
+      ],
       ['Next attempt', timeOf(health.next_attempt_at)],
       ['Failures', `${failures.open} open, ${failures.consecutive} consecutive`],
       [
         'Not recorded',
         refused === null ? undefined : `since ${shortTime(refused.since)}: error ${refused.code}`,
       ],
+      ['Failing since', timeOf(health.failing_since ?? null)],
       ['Last success', timeOf(health.last_delivered_at)],
       ['Last failure', timeOf(health.last_failed_at)],
     ],

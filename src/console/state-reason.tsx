@@ -5,18 +5,24 @@ import { Time } from './parts/time.tsx';
 
 /** Says in one line why a stream is in its state; nothing where the state says it all. */
 export function StateReason(stream: StreamHealthShown) {
-  const { state, disabled, paused, failures, lag } = stream;
+  const { state, disabled, paused, lag } = stream;
   switch (state) {
     case 'ok':
-      return null;
+      return <InFlight {...stream} />;
     case 'failing':
       return (
-        <span class="meta">
-          {count(failures.consecutive)} of {count(failures.limit_consecutive)} in a row
-        </span>
+        <>
+          <FailingReason {...stream} />
+          <InFlight {...stream} />
+        </>
       );
     case 'lagging':
-      return <span class="meta">oldest event is {duration(lag.seconds * 1000)} old</span>;
+      return (
+        <>
+          <span class="meta">oldest event is {duration(lag.seconds * 1000)} old</span>
+          <InFlight {...stream} />
+        </>
+      );
     case 'paused':
       return (
         <span class="meta">
@@ -39,6 +45,36 @@ export function StateReason(stream: StreamHealthShown) {
         </span>
       );
   }
+}
+
+function FailingReason({
+  failures,
+  failing_since: since,
+  results_refused: refused,
+}: StreamHealthShown) {
+  if (failures.consecutive > 0) {
+    return (
+      <span class="meta">
+        {count(failures.consecutive)} of {count(failures.limit_consecutive)} in a row
+      </span>
+    );
+  }
+  if (refused !== null) return <span class="meta">results are not recorded</span>;
+  if (since === null) return <span class="meta">an attempt is overdue</span>;
+  return (
+    <span class="meta">
+      attempts fail since <Time at={since} />
+    </span>
+  );
+}
+
+function InFlight({ in_flight: attempts, in_flight_seconds: seconds }: StreamHealthShown) {
+  if (attempts === 0) return null;
+  return (
+    <span class="meta">
+      {count(attempts)} in flight for up to {duration(seconds * 1000)}
+    </span>
+  );
 }
 
 const reasons = {

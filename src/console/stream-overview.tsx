@@ -80,7 +80,18 @@ function Now(health: StreamHealthShown) {
         <Time at={health.next_attempt_at} none="none is due" />
       </dd>
       <dt>In flight</dt>
-      <dd>{count(health.in_flight)} for more than a second</dd>
+      <dd>
+        {count(health.in_flight)} for more than a second
+        {health.in_flight > 0 && `, the oldest for ${duration(health.in_flight_seconds * 1000)}`}
+      </dd>
+      {health.failing_since !== null && (
+        <>
+          <dt>Attempts fail since</dt>
+          <dd>
+            <Time at={health.failing_since} />
+          </dd>
+        </>
+      )}
       <dt>Failed in a row</dt>
       <dd>
         {count(failures.consecutive)}, disabled at {count(failures.limit_consecutive)}

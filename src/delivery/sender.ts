@@ -9,6 +9,7 @@ import {
 } from '../core/retry.ts';
 import type { WebhookKeys } from '../core/sign.ts';
 import type { Delivery } from '../core/types.ts';
+import { leaseMsOf } from '../core/lease.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Backoffs } from './backoffs.ts';
 import { type AgeWatch, createAgeWatch } from './age-watch.ts';
@@ -21,7 +22,7 @@ import { createPreparedKeys, type PreparedKeys } from './prepared-keys.ts';
 import { requestTemplateOf } from './request.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { HeldBackEvent, InFlightAttempt, Runner } from './runner.ts';
-import { type DeliverySettings, leaseMsOf } from './settings.ts';
+import type { DeliverySettings } from './settings.ts';
 import type { Settler } from './settler.ts';
 import type { Slot } from './shares.ts';
 import { noRequest, type SigningTransport } from './signing-transport.ts';

@@ -1,5 +1,6 @@
+import { leaseMsOf } from '../core/lease.ts';
 import { retryAfterMaxMs } from '../core/retry-schedule.ts';
-import type { DeliveryOptions, HealthLimits } from '../core/types.ts';
+import type { HealthLimits } from '../core/types.ts';
 
 /**
  * Every number the dispatcher goes by; the defaults and constants are in `settings/delivery.ts`.
@@ -59,14 +60,6 @@ export interface DeliverySettings {
   readonly heartbeatMs: number;
   /** Interval of the poll for changes whose hints were lost. */
   readonly pollMs: number;
-}
-
-/** Returns the lease of a row whose attempt is under way: longer than attempts of its stream last. */
-export function leaseMsOf(
-  { attemptTimeoutMs, leaseGraceMs }: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs'>,
-  delivery: DeliveryOptions | undefined,
-): number {
-  return (delivery?.timeoutMs ?? attemptTimeoutMs) + leaseGraceMs;
 }
 
 /** The clock of a store may be set back by this much without making a wait too long. */

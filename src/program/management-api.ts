@@ -73,6 +73,7 @@ export async function createManagementApi(
     settings: {
       ...config,
       plainHttp: access.plainHttp,
+      leaseGraceMs: limits.delivery.leaseGraceMs,
       blockedLiteral: (hostname) => {
         const address = literalAddress(hostname);
         return address === undefined ? undefined : deps.network.egress.blocked(address);

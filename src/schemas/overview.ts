@@ -21,7 +21,7 @@ export const overview = component('Overview', 'How all event streams are doing',
     {
       total: count('Event streams'),
       ok: count('Those in the state ok'),
-      failing: count('Those whose last delivery failed'),
+      failing: count('Those that fail'),
       lagging: count('Those with an event that has waited for 300 s'),
       paused: count('Those that are paused'),
       disabled: count('Those that are disabled'),

@@ -94,9 +94,14 @@ export const streamHealth = component('EventStreamHealth', 'How an event stream 
   ),
   retrying: count('Deliveries that wait for an attempt'),
   in_flight: count('Deliveries whose attempt has been under way for more than a second'),
+  in_flight_seconds: count('How long the oldest of them has been under way; 0 without any'),
   next_attempt_at: orNull(time, 'When the next of the waiting deliveries is due; null without any'),
   last_delivered_at: orNull(time, 'When its last success was recorded; null when not known'),
   last_failed_at: orNull(time, 'When its last failed attempt was recorded; null when not known'),
+  failing_since: orNull(
+    time,
+    'When the oldest attempt failed since its last success; null without one',
+  ),
   results_refused: orNull(
     closed({
       since: time,

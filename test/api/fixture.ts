@@ -98,6 +98,8 @@ const generous: ApiSettings = {
   allowHttpEndpoints: false,
   blockedLiteral: (hostname) => (hostname === '127.0.0.1' ? hostname : undefined),
   maxStreams: 10_000,
+  attemptTimeoutMs: 10_000,
+  leaseGraceMs: 5000,
   attemptRetentionDays: 3,
   disableConsecutive: 500,
   disableTotal: 5000,

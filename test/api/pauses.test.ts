@@ -7,6 +7,7 @@ import {
   fixtureOf,
   type Fixture,
   newId,
+  parked,
   retry,
 } from '../store/contract/fixture.ts';
 import {
@@ -138,10 +139,12 @@ describe('the health of an event stream', () => {
       p95_24h_ms: null,
       retrying: 0,
       in_flight: 0,
+      in_flight_seconds: 0,
       next_attempt_at: null,
       results_refused: null,
       last_delivered_at: null,
       last_failed_at: null,
+      failing_since: null,
       signing_secrets: [{ created_at: createdAt, expires_at: null }],
       replay: null,
     });
@@ -166,6 +169,26 @@ describe('the health of an event stream', () => {
     await send('POST', `${path}/pause`);
     const paused = (await send('GET', `${path}/health`)).body;
     assert.deepEqual([paused.state, paused.next_attempt_at], ['paused', null]);
+  });
+
+  test('attempts that fail or last: since when, and failing after a minute without a success', async () => {
+    const owned = await ownedStream();
+    const [slow, waits] = await store.publish('user.created', 'user.created');
+    assert.ok(slow && waits);
+    const outcomes = [retry(waits, { delayMs: 3_600_000 }), parked(slow, { leaseMs: 15_000 })];
+    await store.settle(owned, { cursor: waits.offset, outcomes });
+    const since = store.now;
+    store.now += 9_999;
+    const { body } = await send('GET', `${path}/health`);
+    assert.deepEqual([body.state, body.failures.consecutive], ['ok', 0]);
+    assert.deepEqual([body.in_flight, body.in_flight_seconds], [1, 9]);
+    assert.equal(body.failing_since, new Date(since).toISOString());
+    store.now += 50_001;
+    assert.equal((await send('GET', `${path}/health`)).body.state, 'failing');
+    await store.settle(owned, { outcomes: [delivered(slow, { hasRow: true })] });
+    const after = (await send('GET', `${path}/health`)).body;
+    assert.deepEqual([after.state, after.in_flight, after.in_flight_seconds], ['ok', 0, 0]);
+    assert.equal(after.failing_since, null);
   });
 
   test('a stream that reached a limit: the reason, the code, and what waits', async () => {

@@ -186,6 +186,25 @@ describe('the reason of a state', () => {
     assert.equal(of({ state: 'disabled', disabled: byHand }), 'by hand at T, 0 wait');
   });
 
+  test('reasonOf: says why a stream fails, and how long its attempts are under way', () => {
+    const failing = { state: 'failing', failing_since: null, results_refused: null };
+    const since = { ...failing, failing_since: 'T' };
+    assert.equal(of(since), 'first failed attempt at T');
+    assert.equal(of(failing), 'an attempt is overdue');
+    const refused = { since: 'T', code: '23514' };
+    assert.equal(of({ ...failing, results_refused: refused }), 'results not recorded at T');
+    const failures = { consecutive: 3, open: 4, limit_consecutive: 500 };
+    const inFlight = { in_flight: 64, in_flight_seconds: 9 };
+    assert.equal(
+      of({ ...since, ...inFlight, failures }),
+      '3 of 500 in a row, 4 open, 64 in flight for up to 9 s',
+    );
+    assert.equal(
+      of({ state: 'ok', failures: { open: 0 }, ...inFlight }),
+      '64 in flight for up to 9 s',
+    );
+  });
+
   test('reasonOf: a pause may have no reason, an ok stream open failures', () => {
     assert.equal(of({ state: 'paused', paused: { at: 'T', reason: null } }), 'at T');
     assert.equal(of({ state: 'ok' }), '2 open failures');

@@ -4,7 +4,7 @@ import { storedFilter } from '../../core/filter.ts';
 import type { Filter } from '../../core/filter-program.ts';
 import type { Json } from '../../core/filter-values.ts';
 import { inTurns, runInSlices, yieldToEventLoop } from '../../core/slices.ts';
-import { type StreamState, streamStateOf } from '../../core/stream-state.ts';
+import type { StreamState } from '../../core/stream-state.ts';
 import { spanAt } from '../../core/subscription.ts';
 import type { Offset, Selection, StreamStatus, Subscription } from '../../core/types.ts';
 import type { FoundEvent } from '../port/event-log.ts';
@@ -183,8 +183,8 @@ function* candidateRows(
 
 /** Returns the state of a stream as if nothing failed and nothing waited, as the list of streams has it. */
 function standingOf({ status, paused_at: pausedAt }: CandidateRow): StreamState {
-  const nothing = { consecutive: 0, isRefused: false, lagMs: 0 };
-  return streamStateOf({ status, isPaused: pausedAt !== null, ...nothing });
+  if (status === 'disabled') return 'disabled';
+  return pausedAt === null ? 'ok' : 'paused';
 }
 
 function placeOf(

@@ -1,8 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
+import { isFailing } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { OverviewStore, StreamPosition, TenantOverview } from '../port/overview.ts';
 import { type Command, type Commands, sql } from './command.ts';
-import { type Fragment, larger, perDialect } from './dialect.ts';
+import { type Fragment, larger, oneOf, perDialect } from './dialect.ts';
+import { overdueStreams } from './overdue.ts';
 import type { Range, Runs } from './runs.ts';
 
 export interface OverviewDeps {
@@ -41,7 +43,7 @@ const publishedAfter = (offset: string): Fragment =>
   });
 const [afterPruned, afterCursor] = [publishedAfter('t.pruned'), publishedAfter('t.passed')];
 
-type OverviewRow = TenantOverview['streams'] & {
+interface OverviewRow extends Pick<TenantOverview['streams'], 'enabled' | 'disabled'> {
   readonly head: Offset;
   readonly pruned: Offset;
   readonly failures: number;
@@ -50,7 +52,7 @@ type OverviewRow = TenantOverview['streams'] & {
   readonly oldest: Millis | null;
   readonly newest: Millis | null;
   readonly since: Millis | null;
-};
+}
 
 function* overview(tenant: number, runs: Runs): Command<TenantOverview | undefined> {
   const row = yield* sql.get<OverviewRow>`
@@ -61,10 +63,7 @@ function* overview(tenant: number, runs: Runs): Command<TenantOverview | undefin
         ${larger}(coalesce(s.cursor, log.head), log.pruned_to) as passed
       from ${logs} as log, (
         select
-          count(*) filter (where s.status = 'enabled' and r.consecutive_failures = 0
-            and r.refused_at is null) as enabled,
-          count(*) filter (where s.status = 'enabled' and (r.consecutive_failures > 0
-            or r.refused_at is not null)) as failing,
+          count(*) filter (where s.status = 'enabled') as enabled,
           count(*) filter (where s.status = 'disabled') as disabled,
           coalesce(sum(r.total_failures), 0) as failures,
           min(r.cursor) filter (where s.status = 'enabled') as cursor
@@ -72,7 +71,8 @@ function* overview(tenant: number, runs: Runs): Command<TenantOverview | undefin
         where s.tenant = ${tenant}) as s
       where log.id = ${tenant}) as t`;
   if (row === undefined) return undefined;
-  const { head, pruned, passed, enabled, failing, disabled } = row;
+  const { head, pruned, passed, enabled, disabled } = row;
+  const failing = yield* countFailing(runs, tenant);
   const events = head - pruned;
   return {
     head,
@@ -80,10 +80,41 @@ function* overview(tenant: number, runs: Runs): Command<TenantOverview | undefin
     aboutBytes: Math.round(events * (yield* averageBytes(runs, tenant, row))),
     oldestPublishedAt: row.oldest ?? undefined,
     newestPublishedAt: row.newest ?? undefined,
-    streams: { enabled, failing, disabled },
+    streams: { enabled: enabled - failing, failing, disabled },
     openFailures: row.failures,
     lag: { events: head - passed, since: row.since ?? undefined },
   };
+}
+
+interface FailingRow {
+  readonly id: string;
+  readonly consecutive: number;
+  readonly refused_at: Millis | null;
+  readonly failing_since: Millis | null;
+}
+
+/** Counts the streams that fail among those that are enabled and not paused. */
+function* countFailing(runs: Runs, tenant: number): Command<number> {
+  const now = yield* runs.now();
+  const overdue = yield* overdueStreams(tenant, now);
+  const sinceOf = new Map(overdue.map(({ id, since }) => [id, since]));
+  const rows = yield* sql.all<FailingRow>`
+    select s.id, r.consecutive_failures as consecutive, r.refused_at, r.failing_since
+    from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+    where s.tenant = ${tenant} and s.status = 'enabled' and s.paused_at is null
+      and (r.consecutive_failures > 0 or r.refused_at is not null or r.failing_since is not null
+        or s.id ${oneOf([...sinceOf.keys()])})`;
+  return rows.filter(({ id, consecutive, ...row }) =>
+    isFailing(
+      {
+        consecutive,
+        isRefused: row.refused_at !== null,
+        failingSince: row.failing_since ?? undefined,
+        overdueSince: sinceOf.get(id),
+      },
+      now,
+    ),
+  ).length;
 }
 
 /** Returns the bytes of a body, averaged over the oldest and the newest hundred. */

@@ -7,6 +7,7 @@ import { byDue, byState } from './delivery-indexes.ts';
 import { oneOf } from './dialect.ts';
 import { LogTypes, type Offsets, type Wanted } from './log-types.ts';
 import { rowsAbove, waitingMax, withSubscriptions } from './log-waiting.ts';
+import { overdueSince } from './overdue.ts';
 import type { ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 
@@ -58,6 +59,7 @@ interface FactsRow {
   readonly total: number;
   readonly last_delivered_at: Millis | null;
   readonly last_failed_at: Millis | null;
+  readonly failing_since: Millis | null;
   readonly refused_at: Millis | null;
   readonly refused_code: string | null;
   readonly now: Millis;
@@ -68,6 +70,8 @@ interface RowCounts {
   readonly id: string;
   readonly retrying: number;
   readonly parked: number;
+  readonly oldest_due_at: Millis | null;
+  readonly parked_until: Millis | null;
   readonly next_due_at: Millis | null;
 }
 
@@ -99,6 +103,7 @@ function* readFacts(tenant: number, ids: readonly string[]): Command<ReadStream[
       select s.id, s.status, s.paused_at, s.disabled_reason, s.disabled_since,
         s.disabled_code, r.cursor, r.consecutive_failures as consecutive,
         r.total_failures as total, r.last_delivered_at, r.last_failed_at,
+        r.failing_since,
         r.refused_at, r.refused_code, leat_now() as now, (
           select p.id from replays p
           where p.tenant = s.tenant and p.stream = s.id and p.status = 'running') as replay
@@ -108,6 +113,8 @@ function* readFacts(tenant: number, ids: readonly string[]): Command<ReadStream[
     sql.all<RowCounts>`
       select s.id, count(*) filter (where d.state = 'retrying') as retrying,
         count(*) filter (where d.state = 'parked') as parked,
+        min(d.due_at) as oldest_due_at,
+        min(d.due_at) filter (where d.state = 'parked') as parked_until,
         min(d.due_at) filter (where d.state = 'retrying' and (d.kind = 'redelivery'
           or s.status = 'enabled' and (s.paused_at is null or d.kind = 'test'))) as next_due_at
       -- SQLite takes a cross join in this order.
@@ -136,9 +143,12 @@ function factsOfRow(row: FactsRow, counts: RowCounts | undefined): ReadStream['f
     },
     retrying: counts?.retrying ?? 0,
     parked: counts?.parked ?? 0,
+    parkedUntil: counts?.parked_until ?? undefined,
     nextDueAt: counts?.next_due_at ?? undefined,
     lastDeliveredAt: row.last_delivered_at ?? undefined,
     lastFailedAt: row.last_failed_at ?? undefined,
+    failingSince: row.failing_since ?? undefined,
+    overdueSince: overdueSince(counts?.oldest_due_at, row.last_delivered_at),
     refused:
       row.refused_at === null
         ? undefined

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import { inTurns, runInSlices, yieldToEventLoop } from '../../core/slices.ts';
 import { sorted } from '../../core/sorting.ts';
-import { firstOf, laggingMs } from '../../core/stream-state.ts';
+import { type FailingSources, firstOf, isFailing, laggingMs } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding, StreamStore } from '../port/streams.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
@@ -14,6 +14,7 @@ import {
   waitingMax,
   withSubscriptions,
 } from './log-waiting.ts';
+import { type OverdueStream, overdueStreams } from './overdue.ts';
 import type { Kept, ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 import { type IdRange, partsOf, readStreamList, type StreamList } from './stream-list.ts';
@@ -35,7 +36,7 @@ export function createStreamStates({ readCache, ...others }: StateDeps): StreamS
     const deps: ReadingDeps = { ...others, kept: readCache.present };
     const oldMs = { none: Infinity, lagging: laggingMs, active: sortedMs, all: sortedMs }[lagsOf];
     const listing = readStreamList(deps, tenant);
-    const [list, { now, young, runs, ...log }] = await Promise.all([
+    const [list, { now, young, runs, overdue, ...log }] = await Promise.all([
       listing,
       readRuns(deps, tenant, oldMs, listing),
     ]);
@@ -47,11 +48,18 @@ export function createStreamStates({ readCache, ...others }: StateDeps): StreamS
         const stream = place === undefined ? undefined : streams[place];
         // The stream was created or deleted in between.
         if (place === undefined || stream === undefined) continue;
-        streams[place] = failing(stream, run);
+        streams[place] = failing(stream, run, now);
         const isActive = stream.state === 'ok';
         if (run.cursor + 1 >= young || (!isActive && lagsOf !== 'all')) continue;
         behind.push({ id: run.id, cursor: run.cursor, isActive, place });
       }
+    }
+    for (const { id, since: overdueSince } of overdue) {
+      const place = list.places.get(id);
+      const stream = place === undefined ? undefined : streams[place];
+      if (place === undefined || stream === undefined) continue;
+      const state = isFailing({ ...notFailing, overdueSince }, now) ? 'failing' : 'ok';
+      streams[place] = { ...stream, state: firstOf(stream.state, state) };
     }
     await yieldToEventLoop();
     const inOrder = await runInSlices(sorted(behind, (one, other) => one.place - other.place));
@@ -82,10 +90,16 @@ interface Behind extends Positioned {
   readonly place: number;
 }
 
-function failing(stream: StreamStanding, run: RunRead): StreamStanding {
+const notFailing = {
+  consecutive: 0,
+  isRefused: false,
+  failingSince: undefined,
+  overdueSince: undefined,
+} as const;
+
+function failing(stream: StreamStanding, run: RunRead, now: Millis): StreamStanding {
   const { openFailures, failedAt: lastFailedAt } = run;
-  const isFailing = run.consecutive > 0 || run.isRefused;
-  const state = firstOf(stream.state, isFailing ? 'failing' : 'ok');
+  const state = firstOf(stream.state, isFailing(run, now) ? 'failing' : 'ok');
   return { ...stream, state, openFailures, lastFailedAt };
 }
 
@@ -119,27 +133,35 @@ async function readRuns(
   tenant: number,
   oldMs: number,
   listing: Promise<StreamList>,
-): Promise<Ends & { readonly runs: readonly RunRead[] }> {
+): Promise<Ends & Found> {
   const ends = await commands.read(readEnds(runs, tenant, oldMs));
   const found: RunRead[] = [];
   for (const part of partsOf(kept.streams.get(tenant) ?? (await listing))) {
     found.push(...(await commands.read(runsOf(tenant, part, ends.young))));
     await yieldToEventLoop();
   }
-  return { ...ends, runs: found };
+  const overdue = await commands.read(overdueStreams(tenant, ends.now));
+  return { ...ends, runs: found, overdue };
 }
 
-interface RunRead {
+interface Found {
+  readonly runs: readonly RunRead[];
+  readonly overdue: readonly OverdueStream[];
+}
+
+/** What is overdue is read apart from it. */
+interface RunRead extends FailingSources {
   readonly id: string;
   readonly cursor: Offset;
-  readonly consecutive: number;
   readonly openFailures: number;
   readonly failedAt: Millis | undefined;
-  readonly isRefused: boolean;
 }
 
 type Columns = Readonly<
-  Record<'ids' | 'cursors' | 'consecutive' | 'total' | 'failed_at' | 'refused_at', string | null>
+  Record<
+    'ids' | 'cursors' | 'consecutive' | 'total' | 'failed_at' | 'failing_since' | 'refused_at',
+    string | null
+  >
 >;
 
 /** Reads those with failures, or that have not passed all old events, in one row of lists. */
@@ -149,6 +171,7 @@ function* runsOf(tenant: number, [after, upTo]: IdRange, young: Offset): Command
       cast(${jsonList}(consecutive_failures) as text) as consecutive,
       cast(${jsonList}(total_failures) as text) as total,
       cast(${jsonList}(last_failed_at) as text) as failed_at,
+      cast(${jsonList}(failing_since) as text) as failing_since,
       cast(${jsonList}(refused_at) as text) as refused_at
     from runs where tenant = ${tenant} and stream > ${after} and stream <= ${upTo}
       and (cursor + 1 < ${young} or consecutive_failures > 0 or total_failures > 0
@@ -156,6 +179,7 @@ function* runsOf(tenant: number, [after, upTo]: IdRange, young: Offset): Command
   const [cursors, consecutive] = [listOf<Offset>(row?.cursors), listOf<number>(row?.consecutive)];
   const [total, failedAt] = [listOf<number>(row?.total), listOf<Millis | null>(row?.failed_at)];
   const refusedAt = listOf<Millis | null>(row?.refused_at);
+  const failingSince = listOf<Millis | null>(row?.failing_since);
   return (row?.ids?.split(',') ?? []).map((id, index) => ({
     id,
     cursor: cursors[index] ?? 0,
@@ -163,6 +187,8 @@ function* runsOf(tenant: number, [after, upTo]: IdRange, young: Offset): Command
     openFailures: total[index] ?? 0,
     failedAt: failedAt[index] ?? undefined,
     isRefused: (refusedAt[index] ?? null) !== null,
+    failingSince: failingSince[index] ?? undefined,
+    overdueSince: undefined,
   }));
 }
 

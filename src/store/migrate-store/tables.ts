@@ -74,6 +74,7 @@ export const migratedTables: readonly Table[] = [
       integer('paused_ms'),
       integer('last_delivered_at'),
       integer('last_failed_at'),
+      integer('failing_since'),
       text('last_error_code'),
       integer('refused_at'),
       text('refused_code'),

@@ -130,10 +130,16 @@ export interface StreamFacts {
   /** Deliveries that wait for an attempt. */
   readonly retrying: number;
   readonly parked: number;
+  /** When the first lease of an attempt under way ends. */
+  readonly parkedUntil: Millis | undefined;
   /** When the first of the deliveries is due that may be sent now. */
   readonly nextDueAt: Millis | undefined;
   readonly lastDeliveredAt: Millis | undefined;
   readonly lastFailedAt: Millis | undefined;
+  /** When the oldest attempt failed since the last success. */
+  readonly failingSince: Millis | undefined;
+  /** Since when the oldest attempt is due, or since the last success if that was later; may be in the future. */
+  readonly overdueSince: Millis | undefined;
   /** Since when the store refuses to record its results, and the code of the error; absent while it does not. */
   readonly refused: { readonly since: Millis; readonly code: string } | undefined;
   /** Id of the replay that is running or paused. */

@@ -59,7 +59,7 @@ export async function lockRun(
 export async function writeRuns(tx: Queries, runs: readonly AnyRun[]): Promise<void> {
   if (runs.length === 0) return;
   await tx.get`
-    select leat_write_runs(${numbers(runs.map(({ tenant }) => tenant))}::int[],
+    select leat_write_changed_runs(${numbers(runs.map(({ tenant }) => tenant))}::int[],
       ${runs.map(({ stream }) => stream)}::text[],
       ${numbers(runs.map(({ cursor }) => cursor))}::bigint[],
       ${numbers(runs.map(({ run }) => run))}::int[],
@@ -68,7 +68,9 @@ export async function writeRuns(tx: Queries, runs: readonly AnyRun[]): Promise<v
       ${numbers(runs.map(({ pausedMs }) => pausedMs))}::bigint[],
       ${numbers(runs.map(({ deliveredAt }) => deliveredAt))}::bigint[],
       ${numbers(runs.map(({ failed }) => failed?.at))}::bigint[],
-      ${runs.map(({ failed }) => failed?.code)}::text[])`;
+      ${runs.map(({ failed }) => failed?.code)}::text[],
+      ${runs.map(({ failing }) => String(failing?.ends ?? false))}::boolean[],
+      ${numbers(runs.map(({ failing }) => failing?.from))}::bigint[])`;
 }
 
 /** Returns how far a node that works with a version of the stream may raise its cursor. */

@@ -24,6 +24,16 @@ export interface Run {
   /** Set where a batch has such results: of its last success, and of its last failed attempt. */
   readonly deliveredAt?: Millis | undefined;
   readonly failed?: { readonly at: Millis; readonly code: ErrorCode } | undefined;
+  /** Set where a batch or a change begins or ends the time in which attempts fail; it may do both. */
+  readonly failing?: Failing | undefined;
+}
+
+/** A change of `failing_since`: when the oldest attempt failed since the last success. */
+export interface Failing {
+  /** There was a success. */
+  readonly ends: boolean;
+  /** When an attempt failed after it. */
+  readonly from: Millis | undefined;
 }
 
 /** The columns of a run. */

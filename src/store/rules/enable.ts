@@ -20,7 +20,8 @@ export const noSwitch: Enabling = { held: undefined, passedOver: undefined };
 
 /** Returns a new run, which starts after `cursor`; results of the former run no longer move it. */
 export function enabledAfter(run: Run, cursor: Offset): Run {
-  return { ...run, run: run.run + 1, cursor, health: { ...run.health, consecutive: 0 } };
+  const health = { ...run.health, consecutive: 0 };
+  return { ...run, run: run.run + 1, cursor, health, failing: { ends: true, from: undefined } };
 }
 
 /** A stretch of the log that enabling a stream passed over. */

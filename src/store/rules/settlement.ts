@@ -151,6 +151,8 @@ export interface BatchState<R extends Run = Run> {
   health: Health;
   /** The last failed attempt. */
   lastFailed: Run['failed'];
+  /** When an attempt failed after the last success of the batch. */
+  failingFrom: Millis | undefined;
   /** Deliveries that ended. */
   delivered: number;
   failed: number;
@@ -168,6 +170,7 @@ export function newBatchState<R extends Run>(run: R): BatchState<R> {
     run,
     health: run.health,
     lastFailed: undefined,
+    failingFrom: undefined,
     delivered: 0,
     failed: 0,
     replayed,
@@ -181,10 +184,12 @@ export function isEnabled({ run, disabledBy }: BatchState): boolean {
   return run.status === 'enabled' && disabledBy === undefined;
 }
 
-/** Notes the attempt of an outcome if it failed. */
-export function noteFailed(state: BatchState, { history }: Transition, now: Millis): void {
+/** Notes how the attempt of an outcome ended. */
+export function noteAttempt(state: BatchState, { history }: Transition, now: Millis): void {
+  if (history?.outcome === 'delivered') state.failingFrom = undefined;
   if (history?.outcome !== 'failed') return;
   state.lastFailed = { at: now, code: errorCodeOf(history) };
+  state.failingFrom ??= now;
 }
 
 /** Counts the end of a delivery, if it is one; returns true when its outcome disables the stream. */
@@ -218,7 +223,7 @@ function isGone({ version }: Run, outcome: Outcome): boolean {
  * @param cursorMax how far a node that works with the settlement's version may raise the cursor
  */
 export function runAfter<R extends Run>(
-  { run, health, delivered, lastFailed }: BatchState<R>,
+  { run, health, delivered, lastFailed, failingFrom }: BatchState<R>,
   settlement: Settlement,
   cursorMax: Offset,
   now: Millis,
@@ -228,7 +233,8 @@ export function runAfter<R extends Run>(
   const isSame = cursor === run.cursor && health === run.health && lastFailed === undefined;
   if (isSame) return run;
   const deliveredAt = delivered > 0 ? now : undefined;
-  return { ...run, cursor, health, deliveredAt, failed: lastFailed };
+  const failing = { ends: delivered > 0, from: failingFrom };
+  return { ...run, cursor, health, deliveredAt, failed: lastFailed, failing };
 }
 
 /**

@@ -8,7 +8,7 @@ import {
   countEnd,
   type DeliveryRow,
   isEnabled,
-  noteFailed,
+  noteAttempt,
   type Transition,
 } from '../rules/settlement.ts';
 import { pausedFor } from '../rules/pause.ts';
@@ -37,7 +37,7 @@ export function recordOutcome(
   const { limits, now } = rules;
   const { run } = state;
   const transition = writeTransition(db, state, outcome, rules);
-  noteFailed(state, transition, now);
+  noteAttempt(state, transition, now);
   const { history } = transition;
   if (history !== undefined) addAttempt(db, run.key, outcome.event, history);
   if (countEnd(state, outcome, transition, limits)) {

@@ -16,11 +16,13 @@ export function readRun(db: Database, tenant: number, stream: string): Run | und
 
 /** Writes the changes of a run by settling, disabling and enabling. */
 export function writeRun(db: Database, run: Run): void {
+  const { ends = false, from } = run.failing ?? {};
   db.run`
     update runs set cursor = ${run.cursor}, run = ${run.run},
       consecutive_failures = ${run.health.consecutive}, total_failures = ${run.health.total},
       paused_ms = ${run.pausedMs},
-      last_delivered_at = coalesce(${run.deliveredAt}, last_delivered_at)
+      last_delivered_at = coalesce(${run.deliveredAt}, last_delivered_at),
+      failing_since = coalesce(iif(${ends}, null, failing_since), ${from})
     where key = ${run.key}`;
   if (run.failed === undefined) return;
   db.run`

@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
-import { laggingMs, type StreamState, streamStates } from '../../../src/core/stream-state.ts';
+import {
+  failingMs,
+  laggingMs,
+  type StreamState,
+  streamStates,
+} from '../../../src/core/stream-state.ts';
 import type { StreamStanding } from '../../../src/store/port/streams.ts';
 import type { ModelRun } from './model-run.ts';
 import { healthOf, type Model, type ModelStream } from './model.ts';
@@ -10,7 +15,7 @@ const sortedMs = 90_000;
 /** Compares states, lags and facts with a plain evaluation, now and when what waits has become old. */
 export async function compareStandings(modelRun: ModelRun): Promise<void> {
   const present = modelRun.now;
-  for (const laterMs of [0, sortedMs, laggingMs]) {
+  for (const laterMs of [0, failingMs, sortedMs, laggingMs]) {
     modelRun.now = present + laterMs;
     await compareNow(modelRun);
   }
@@ -18,6 +23,7 @@ export async function compareStandings(modelRun: ModelRun): Promise<void> {
 }
 
 async function compareNow({ store, tenant, now, model }: ModelRun): Promise<void> {
+  const states = new Map<StreamState, number>();
   const ids = [...model.streams.keys()];
   const facts = await store.streams.factsOf(tenant, ids);
   const waiting = new Map(
@@ -27,6 +33,14 @@ async function compareNow({ store, tenant, now, model }: ModelRun): Promise<void
     assert.deepEqual(facts.get(id)?.waiting, { ...expected, atLeast: false });
     assert.deepEqual(facts.get(id), await store.streams.facts(tenant, id));
   }
+  for (const [id, stream] of model.streams) {
+    const { oldestAt = now } = waiting.get(id) ?? {};
+    const state = stateOf(stream, now - oldestAt, now);
+    states.set(state, (states.get(state) ?? 0) + 1);
+  }
+  const overview = await store.overview.tenant(tenant);
+  assert.equal(overview?.streams.failing, states.get('failing') ?? 0);
+  assert.equal(overview.streams.disabled, states.get('disabled') ?? 0);
   for (const lagsOf of ['lagging', 'active', 'all'] as const) {
     const leastMs = lagsOf === 'lagging' ? laggingMs : sortedMs;
     const expected = [...model.streams].map(([id, stream]): Partial<StreamStanding> => {
@@ -36,7 +50,7 @@ async function compareNow({ store, tenant, now, model }: ModelRun): Promise<void
       const isListed = lagMs >= leastMs && (isActive || lagsOf === 'all');
       return {
         id,
-        state: stateOf(stream, lagMs),
+        state: stateOf(stream, lagMs, now),
         openFailures: healthOf(stream).total,
         lastFailedAt: facts.get(id)?.lastFailedAt,
         waitingSince: isListed ? oldestAt : undefined,
@@ -59,11 +73,13 @@ function byId(
   return one < other ? -1 : 1;
 }
 
-function stateOf(stream: ModelStream, lagMs: number): StreamState {
+function stateOf(stream: ModelStream, lagMs: number, now: number): StreamState {
+  const dueAt = Math.min(...[...stream.rows.values()].map(({ dueAt: at = Infinity }) => at));
+  const since = Math.min(stream.failingSince ?? Infinity, Math.max(dueAt, stream.deliveredAt));
   const holds: Readonly<Record<StreamState, boolean>> = {
     disabled: !stream.enabled,
     paused: stream.paused,
-    failing: stream.consecutive > 0,
+    failing: stream.consecutive > 0 || now - since >= failingMs,
     lagging: lagMs >= laggingMs,
     ok: true,
   };

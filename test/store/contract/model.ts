@@ -31,6 +31,9 @@ export interface ModelStream {
   run: number;
   cursor: number;
   consecutive: number;
+  /** When the oldest attempt failed since the last success, and when that was. */
+  failingSince: number | undefined;
+  deliveredAt: number;
   readonly rows: Map<string, ModelRow>;
   /** Outcomes per event, oldest first. */
   readonly history: Map<string, string[]>;
@@ -70,6 +73,8 @@ export function newModelStream(model: Model, type: string): ModelStream {
     run: 1,
     cursor: model.head,
     consecutive: 0,
+    failingSince: undefined,
+    deliveredAt: 0,
     rows: new Map(),
     history: new Map(),
     firstAt: new Map(),
@@ -177,6 +182,8 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): boole
     remember(stream, event, 'delivered', now);
     stream.delivered += 1;
     stream.consecutive = 0;
+    stream.failingSince = undefined;
+    stream.deliveredAt = now;
     if (outcome.hasRow) progressOf(stream, row, 'sent');
     if (outcome.hasRow) stream.rows.delete(event.id);
     return false;
@@ -186,6 +193,7 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): boole
     return false;
   }
   if (result !== 'parked') remember(stream, event, 'failed', now);
+  if (result !== 'parked') stream.failingSince ??= now;
   const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
   if (isOver) return false;
   const fails =
@@ -246,6 +254,7 @@ export function enable(model: Model, stream: ModelStream, resume: 'latest' | 'he
   stream.version += 1;
   stream.run += 1;
   stream.consecutive = 0;
+  stream.failingSince = undefined;
   if (resume === 'held') return 0;
   const skipped = model.log.filter(
     ({ offset, type, id }) =>

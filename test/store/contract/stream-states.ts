@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { streamStateOf } from '../../../src/core/stream-state.ts';
 import type { Stream } from '../../../src/core/types.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import type { StreamFacts } from '../../../src/store/port/streams.ts';
@@ -102,6 +103,76 @@ function statesContract(engine: Engine): void {
     const withoutLags = await statesOf(fixture, { lagsOf: 'lagging' });
     for (const { id, state } of states.values()) assert.equal(withoutLags.get(id)?.state, state);
     assert.equal(withoutLags.get(lagging.id)?.waitingSince, start);
+  });
+
+  /** Whether the stream fails, by each reading that says so. */
+  async function isFailing(fixture: Fixture, stream: Stream): Promise<boolean> {
+    const { store, tenant } = fixture;
+    const listed = (await statesOf(fixture, { lagsOf: 'none' })).get(stream.id)?.state;
+    const facts = await store.streams.facts(tenant, stream.id);
+    assert.ok(facts);
+    const { health, failingSince, overdueSince, now } = facts;
+    const sources = {
+      consecutive: health.consecutive,
+      isRefused: false,
+      failingSince,
+      overdueSince,
+    };
+    const read = { status: 'enabled', isPaused: false, lagMs: 0, ...sources } as const;
+    const overview = await store.overview.tenant(tenant);
+    assert.deepEqual(
+      [streamStateOf(read, now), overview?.streams.failing === 1],
+      [listed, listed === 'failing'],
+    );
+    return listed === 'failing';
+  }
+
+  test('a stream fails from 60 s after the oldest failed attempt since its last success', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [a, b, c] = await fixture.publish('user.created', 'user.created', 'user.created');
+    assert.ok(a && b && c);
+    const later = { delayMs: 3_600_000 };
+    await fixture.settle(owned, { outcomes: [retry(a, later)] });
+    fixture.now = start + 30_000;
+    await fixture.settle(owned, { outcomes: [retry(b, later)] });
+    fixture.now = start + 59_999;
+    assert.equal(await isFailing(fixture, stream), false);
+    fixture.now += 1;
+    assert.equal(await isFailing(fixture, stream), true);
+    // A success ends it; what fails after it, in the same batch as well, begins it again.
+    await fixture.settle(owned, { outcomes: [delivered(c)] });
+    assert.equal(await isFailing(fixture, stream), false);
+    const again = { ...later, hasRow: true };
+    await fixture.settle(owned, { outcomes: [retry(a, again), delivered(c), retry(b, again)] });
+    assert.equal(await isFailing(fixture, stream), false);
+    fixture.now += 60_000;
+    assert.equal(await isFailing(fixture, stream), true);
+    const facts = await fixture.store.streams.facts(fixture.tenant, stream.id);
+    assert.equal(facts?.failingSince, start + 60_000);
+    await change(fixture, stream, { status: 'disabled' });
+    await change(fixture, stream, { status: 'enabled' });
+    assert.equal(await isFailing(fixture, stream), false);
+  });
+
+  test('a stream fails from 60 s after an attempt was due that was not made', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [a, b] = await fixture.publish('user.created', 'user.created');
+    assert.ok(a && b);
+    await fixture.settle(owned, { outcomes: [parked(a, { leaseMs: 15_000 })] });
+    fixture.now = start + 74_999;
+    assert.equal(await isFailing(fixture, stream), false);
+    fixture.now += 1;
+    assert.equal(await isFailing(fixture, stream), true);
+    await fixture.settle(owned, { outcomes: [delivered(b)] });
+    assert.equal(await isFailing(fixture, stream), false);
+    fixture.now += 60_000;
+    assert.equal(await isFailing(fixture, stream), true);
+    await fixture.settle(owned, { outcomes: [delivered(a, { hasRow: true })] });
+    assert.equal(await isFailing(fixture, stream), false);
   });
 
   test('a stream lags after 300 s, of the oldest event that it wants and that has no row', async (t) => {
