@@ -28,7 +28,7 @@ const send = (...request: Parameters<ApiFixture['send']>) => fixture.send(...req
 
 before(async () => {
   fixture = await openApiFixture({ disableConsecutive: 3, disableTotal: 4 });
-  store = fixtureOf(fixture.auth.store, 1);
+  store = fixtureOf(fixture.auth.store, 1, fixture.auth.time);
 });
 after(() => fixture.close());
 
@@ -178,12 +178,12 @@ describe('the health of an event stream', () => {
     const outcomes = [retry(waits, { delayMs: 3_600_000 }), parked(slow, { leaseMs: 15_000 })];
     await store.settle(owned, { cursor: waits.offset, outcomes });
     const since = store.now;
-    store.now += 9_999;
+    await fixture.auth.clock.advance(9_999);
     const { body } = await send('GET', `${path}/health`);
     assert.deepEqual([body.state, body.failures.consecutive], ['ok', 0]);
     assert.deepEqual([body.in_flight, body.in_flight_seconds], [1, 9]);
     assert.equal(body.failing_since, new Date(since).toISOString());
-    store.now += 50_001;
+    await fixture.auth.clock.advance(50_001);
     assert.equal((await send('GET', `${path}/health`)).body.state, 'failing');
     await store.settle(owned, { outcomes: [delivered(slow, { hasRow: true })] });
     const after = (await send('GET', `${path}/health`)).body;
