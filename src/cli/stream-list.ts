@@ -159,7 +159,9 @@ const columns: readonly Column<StreamHealthShown>[] = [
 /** Returns why a stream does not deliver, or what it lacks, in one line. */
 export function reasonOf(health: StreamHealthShown, date: (time: string) => string): string {
   // Servers of before do not have the fields.
-  const { state, in_flight: attempts = 0, in_flight_seconds: seconds = 0 } = health;
+  const { state } = health;
+  const { in_flight: attempts = 0, in_flight_seconds: seconds = 0 }: Partial<StreamHealthShown> =
+    health;
   const reason = stateReasonOf(health, date);
   if (attempts === 0 || state === 'disabled' || state === 'paused') return reason;
   const inFlight = `${attempts} in flight for up to ${seconds} s`;
@@ -184,7 +186,8 @@ function stateReasonOf(
       return `${paused?.reason ?? ''}${paused === null ? '' : date(paused.at)}`.trim();
     case 'failing': {
       const { consecutive, limit_consecutive: limit, open } = failures;
-      const { failing_since: since = null, results_refused: refused = null } = health;
+      const rest: Partial<StreamHealthShown> = health;
+      const { failing_since: since = null, results_refused: refused = null } = rest;
       if (consecutive === 0 && refused !== null)
         return `results not recorded${date(refused.since)}`;
       if (consecutive === 0 && since !== null) return `first failed attempt${date(since)}`;

@@ -418,8 +418,8 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'retries of a paused stream that are claimed',
     file: 'store/rules/pause.ts',
-    before: 'return { all: tests && pausedAt === null, tests };',
-    after: 'return { all: tests || pausedAt === null, tests };',
+    before: `(status === 'enabled' && (!isPaused || kind === 'test'))`,
+    after: `(status === 'enabled' || !isPaused)`,
     killedBy: {
       file: 'test/store/sqlite.test.ts',
       title:

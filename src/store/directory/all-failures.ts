@@ -4,6 +4,7 @@ import type { DeliveryKind, DeliveryState, StreamStatus } from '../../core/types
 import type { FailureStore, ListedDelivery, ListQuery } from '../port/failures.ts';
 import type { Page } from '../port/page.ts';
 import { storedCode } from '../rows/failures.ts';
+import { mayBeSent, sendingOf } from '../rules/pause.ts';
 import { type Command, type Commands, sql } from './command.ts';
 import { oneOf } from './dialect.ts';
 import { createFailureGroups } from './failure-groups.ts';
@@ -56,7 +57,7 @@ function listed(
   { event, attempts }: Pick<ListedDelivery, 'event' | 'attempts'>,
 ): ListedDelivery {
   const { stream, failed_at: failedAt, state, kind, due_at: dueAt, status } = row;
-  const isSent = kind === 'redelivery' || (status === 'enabled' && row.paused_at === null);
+  const isSent = mayBeSent(kind, sendingOf({ status, pausedAt: row.paused_at }));
   return {
     stream,
     event,

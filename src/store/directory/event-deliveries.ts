@@ -9,6 +9,7 @@ import {
   historyMax,
 } from '../port/event-log.ts';
 import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/attempts.ts';
+import { mayBeSent } from '../rules/pause.ts';
 import { type Command, type Commands, sql } from './command.ts';
 import {
   Fragment,
@@ -146,10 +147,9 @@ function deliveryOf(
 ): EventDelivery {
   const { id, name, key, state: streamState } = stream;
   const row = rows.get(id);
-  const isSent =
-    row?.kind === 'redelivery' ||
-    (streamState !== 'disabled' && (streamState !== 'paused' || row?.kind === 'test'));
-  const isWaiting = row?.state === 'retrying' && isSent;
+  const status = streamState === 'disabled' ? 'disabled' : 'enabled';
+  const sending = { status, isPaused: streamState === 'paused' } as const;
+  const isWaiting = row?.state === 'retrying' && mayBeSent(row.kind, sending);
   return {
     stream: id,
     name,

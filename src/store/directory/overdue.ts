@@ -12,10 +12,10 @@ export interface OverdueStream {
 
 /** Returns since when an attempt is overdue; at the earliest since the last success. */
 export function overdueSince(
-  dueAt: Millis | null | undefined,
+  dueAt: Millis | undefined,
   deliveredAt: Millis | null,
 ): Millis | undefined {
-  return typeof dueAt === 'number' ? Math.max(dueAt, deliveredAt ?? 0) : undefined;
+  return dueAt === undefined ? undefined : Math.max(dueAt, deliveredAt ?? 0);
 }
 
 interface OverdueRow {

@@ -12,7 +12,7 @@ import type { Page } from '../port/page.ts';
 import type { StepQuery } from '../port/upkeep.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
 import type { Run } from '../rows/runs.ts';
-import { claimable } from '../rules/pause.ts';
+import { mayBeSent, sendingOf } from '../rules/pause.ts';
 import {
   acceptedReplay,
   afterRead,
@@ -201,7 +201,7 @@ function* stateOf(runs: Runs, run: Run, replay: StoredReplay): Command<Materiali
   );
   return {
     cursor,
-    sends: claimable(run).all,
+    sends: mayBeSent('replay', sendingOf(run)),
     subscriptions: JSON.parse(row?.subscriptions ?? '[]') as Subscription[],
     waiting: row?.waiting ?? 0,
     prunedTo: oldest - 1,

@@ -1,7 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
-import type { Offset, StreamStatus } from '../../core/types.ts';
+import type { DeliveryKind, Offset, StreamStatus } from '../../core/types.ts';
 import type { DisabledReason, StreamFacts, StreamStore, WaitingEvents } from '../port/streams.ts';
+import { mayBeSent, sendingOf } from '../rules/pause.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
 import { byDue, byState } from './delivery-indexes.ts';
 import { oneOf } from './dialect.ts';
@@ -66,13 +67,15 @@ interface FactsRow {
   readonly replay: string | null;
 }
 
+/** Of one kind of deliveries of a stream. */
 interface RowCounts {
   readonly id: string;
+  readonly kind: DeliveryKind;
   readonly retrying: number;
   readonly parked: number;
   readonly oldest_due_at: Millis | null;
   readonly parked_until: Millis | null;
-  readonly next_due_at: Millis | null;
+  readonly retry_at: Millis | null;
 }
 
 interface ReadStream {
@@ -111,28 +114,29 @@ function* readFacts(tenant: number, ids: readonly string[]): Command<ReadStream[
       join runs r on r.tenant = s.tenant and r.stream = s.id
       where s.tenant = ${tenant} and s.id ${oneOf(ids)} order by s.id`,
     sql.all<RowCounts>`
-      select s.id, count(*) filter (where d.state = 'retrying') as retrying,
+      select s.id, d.kind, count(*) filter (where d.state = 'retrying') as retrying,
         count(*) filter (where d.state = 'parked') as parked,
         min(d.due_at) as oldest_due_at,
         min(d.due_at) filter (where d.state = 'parked') as parked_until,
-        min(d.due_at) filter (where d.state = 'retrying' and (d.kind = 'redelivery'
-          or s.status = 'enabled' and (s.paused_at is null or d.kind = 'test'))) as next_due_at
+        min(d.due_at) filter (where d.state = 'retrying') as retry_at
       -- SQLite takes a cross join in this order.
       from streams s cross join deliveries d ${byDue}
       where s.tenant = ${tenant} and s.id ${oneOf(ids)}
         and d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
-      group by s.id`,
+      group by s.id, d.kind`,
   );
   const above = yield* rowsAbove(tenant, rows);
-  const countsOf = new Map(counts.map((each) => [each.id, each]));
+  const countsOf = Map.groupBy(counts, ({ id }) => id);
   return rows.map((row) => ({
     row,
-    facts: factsOfRow(row, countsOf.get(row.id)),
+    facts: factsOfRow(row, countsOf.get(row.id) ?? []),
     withRow: above(row.id),
   }));
 }
 
-function factsOfRow(row: FactsRow, counts: RowCounts | undefined): ReadStream['facts'] {
+function factsOfRow(row: FactsRow, counts: readonly RowCounts[]): ReadStream['facts'] {
+  const sending = sendingOf({ status: row.status, pausedAt: row.paused_at });
+  const sent = counts.filter(({ kind }) => mayBeSent(kind, sending));
   return {
     now: row.now,
     health: { consecutive: row.consecutive, total: row.total },
@@ -141,20 +145,28 @@ function factsOfRow(row: FactsRow, counts: RowCounts | undefined): ReadStream['f
       since: row.disabled_since ?? undefined,
       code: row.disabled_code ?? undefined,
     },
-    retrying: counts?.retrying ?? 0,
-    parked: counts?.parked ?? 0,
-    parkedUntil: counts?.parked_until ?? undefined,
-    nextDueAt: counts?.next_due_at ?? undefined,
+    retrying: counts.reduce((sum, { retrying: waiting }) => sum + waiting, 0),
+    parked: counts.reduce((sum, { parked }) => sum + parked, 0),
+    parkedUntil: earliest(counts.map((each) => each.parked_until)),
+    nextDueAt: earliest(sent.map((each) => each.retry_at)),
     lastDeliveredAt: row.last_delivered_at ?? undefined,
     lastFailedAt: row.last_failed_at ?? undefined,
     failingSince: row.failing_since ?? undefined,
-    overdueSince: overdueSince(counts?.oldest_due_at, row.last_delivered_at),
+    overdueSince: overdueSince(
+      earliest(counts.map((each) => each.oldest_due_at)),
+      row.last_delivered_at,
+    ),
     refused:
       row.refused_at === null
         ? undefined
         : { since: row.refused_at, code: row.refused_code ?? 'unknown' },
     replay: row.replay ?? undefined,
   };
+}
+
+function earliest(instants: readonly (Millis | null)[]): Millis | undefined {
+  const known = instants.filter((at) => at !== null);
+  return known.length === 0 ? undefined : Math.min(...known);
 }
 
 /** Events that are read to count what waits for those of a page that are far behind: 3 ms on SQLite. */

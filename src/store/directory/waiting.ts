@@ -2,7 +2,9 @@ import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
 import type { BroughtForward, OwnedWaiting, Released, ReleaseRequest } from '../port/deliveries.ts';
 import type { Run } from '../rows/runs.ts';
+import { sentKinds } from '../rules/pause.ts';
 import { type Command, sql, type Statement, together } from './command.ts';
+import { oneOf } from './dialect.ts';
 import type { Runs } from './runs.ts';
 
 /** Maximum deliveries that one step of {@link makeWaitingDue} makes due: some milliseconds. */
@@ -65,8 +67,8 @@ function isOwner(run: Run | undefined, { epoch }: OwnedWaiting): run is Run {
 }
 
 /**
- * Lets the next attempts of waiting deliveries begin now, those of the oldest cycles first. A disabled
- * stream is sent redeliveries only.
+ * Lets the next attempts of waiting deliveries begin now, those of the oldest cycles first; of a paused
+ * stream once it is resumed.
  */
 function makeDue({ tenant, stream, status }: Run, now: Millis): Statement<number> {
   return sql.run`
@@ -74,6 +76,6 @@ function makeDue({ tenant, stream, status }: Run, now: Millis): Statement<number
     where tenant = ${tenant} and stream = ${stream} and event_id in (
       select event_id from deliveries
       where tenant = ${tenant} and stream = ${stream} and state = 'retrying' and due_at > ${now}
-        and (${status === 'enabled'} or kind = 'redelivery')
+        and kind ${oneOf(sentKinds({ status, isPaused: false }))}
       order by due_at, event_id limit ${stepMax})`;
 }

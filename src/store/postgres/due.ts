@@ -3,6 +3,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { chooseDue } from '../rules/due.ts';
+import { sendingOf, sentKinds } from '../rules/pause.ts';
 import type { DueRows, DueRequest } from '../port/deliveries.ts';
 import { numbers, type Queries } from './database.ts';
 import { type BodyLocation, withBodies } from './kept.ts';
@@ -15,9 +16,10 @@ import { storeNow } from './time.ts';
  */
 export async function claimDue(tx: Queries, requests: readonly DueRequest[]): Promise<DueRows[]> {
   const [runs, now] = await Promise.all([lockRuns(tx, requests), storeNow(tx)]);
-  const eligible = requests.filter((request) =>
-    isAnswered(runs.get(streamKeyOf(request)), request),
-  );
+  const eligible = requests.flatMap((request) => {
+    const run = runs.get(streamKeyOf(request));
+    return isAnswered(run, request) ? { ...request, kinds: sentKinds(sendingOf(run)) } : [];
+  });
   const [rows, ofKeys] = await Promise.all([dueRows(tx, eligible, now), nextOfKeys(tx, eligible)]);
   const rowsByStream = Map.groupBy(rows, streamKeyOf);
   const nextByStream = Map.groupBy(ofKeys, streamKeyOf);
@@ -56,9 +58,12 @@ async function bodiesOf(tx: Queries, rows: readonly DueRow[]): Promise<Map<DueRo
   );
 }
 
-function isAnswered(run: Run | undefined, request: DueRequest): boolean {
+function isAnswered(run: Run | undefined, request: DueRequest): run is Run {
   return run?.epoch === request.epoch && run.owner !== null;
 }
+
+/** A request, with the kinds of rows that its stream sends. */
+type EligibleRequest = DueRequest & { readonly kinds: readonly DeliveryKind[] };
 
 interface DueRow extends EventColumns, BodyLocation {
   readonly tenant: number;
@@ -81,7 +86,7 @@ interface DueRow extends EventColumns, BodyLocation {
  */
 async function dueRows(
   tx: Queries,
-  requests: readonly DueRequest[],
+  requests: readonly EligibleRequest[],
   now: Millis,
 ): Promise<DueRow[]> {
   if (requests.length === 0) return [];
@@ -90,25 +95,23 @@ async function dueRows(
       d.order_key, d.event_day, d.body, d.trace
     from unnest(${numbers(requests.map(({ tenant }) => tenant))}::int[],
       ${requests.map(({ stream }) => stream)}::text[], ${numbers(requests.map(({ take }) => take))}::int[],
-      ${numbers(requests.map(({ longestWaitMs }) => now + longestWaitMs))}::bigint[])
-      as requested(tenant, stream, take, latest)
-    join streams s on s.tenant = requested.tenant and s.id = requested.stream
+      ${numbers(requests.map(({ longestWaitMs }) => now + longestWaitMs))}::bigint[],
+      ${requests.map(({ kinds }) => kinds.join(','))}::text[])
+      as requested(tenant, stream, take, latest, kinds)
     cross join lateral (
       (select * from deliveries
         where tenant = requested.tenant and stream = requested.stream and due_at <= requested.latest
-          and kind <> 'replay' and (s.status = 'enabled' and (s.paused_at is null or kind = 'test')
-            or kind = 'redelivery')
+          and kind <> 'replay' and kind = any(string_to_array(requested.kinds, ','))
         order by due_at, event_id limit requested.take + 1)
       union all
       (select * from deliveries
         where tenant = requested.tenant and stream = requested.stream and due_at <= requested.latest
-          and kind = 'replay' and s.status = 'enabled' and s.paused_at is null
+          and kind = 'replay' and kind = any(string_to_array(requested.kinds, ','))
         order by due_at, event_id limit requested.take + 1)
       union all
       (select * from deliveries
         where tenant = requested.tenant and stream = requested.stream and due_at > requested.latest
-          and (s.status = 'enabled' and (s.paused_at is null or kind = 'test')
-            or kind = 'redelivery')
+          and kind = any(string_to_array(requested.kinds, ','))
         order by due_at, event_id limit requested.take + 1)
     ) as d
     order by d.due_at, d.event_id`;
@@ -118,9 +121,9 @@ async function dueRows(
  * Reads the oldest blocked row of each key that is requested; none while another row of the key is in
  * progress, as one that a try of the same claim took before its result was lost.
  */
-async function nextOfKeys(tx: Queries, requests: readonly DueRequest[]): Promise<DueRow[]> {
-  const keys = requests.flatMap(({ tenant, stream, keys: wanted = [] }) =>
-    wanted.map((key) => ({ tenant, stream, key })),
+async function nextOfKeys(tx: Queries, requests: readonly EligibleRequest[]): Promise<DueRow[]> {
+  const keys = requests.flatMap(({ tenant, stream, kinds, keys: wanted = [] }) =>
+    kinds.includes('first') ? wanted.map((key) => ({ tenant, stream, key })) : [],
   );
   if (keys.length === 0) return [];
   return tx.all`
@@ -129,8 +132,6 @@ async function nextOfKeys(tx: Queries, requests: readonly DueRequest[]): Promise
     from unnest(${numbers(keys.map(({ tenant }) => tenant))}::int[],
       ${keys.map(({ stream }) => stream)}::text[], ${keys.map(({ key }) => key)}::text[])
       as requested(tenant, stream, key)
-    join streams s on s.tenant = requested.tenant and s.id = requested.stream
-      and s.status = 'enabled' and s.paused_at is null
     cross join lateral (
       select * from deliveries
       where tenant = requested.tenant and stream = requested.stream

@@ -4,6 +4,7 @@ import type { OwnedStream } from '../port/ownership.ts';
 import { type WaitRule, waitRuleOf } from '../port/time.ts';
 import type { StreamRow } from '../rows/streams.ts';
 import { nextDueInMs } from '../rules/due.ts';
+import { type DueKind, sendingOf, waitingOf } from '../rules/pause.ts';
 import { type KeyRow, keyRowsOf } from '../rules/order.ts';
 import { numbers, type Queries } from './database.ts';
 
@@ -21,12 +22,9 @@ interface OwnedRow extends StreamRow {
   readonly epoch: number;
   readonly run: number;
   readonly cursor: Offset;
-  readonly waiting: number;
-  readonly replays: number;
+  readonly due: readonly DueKind[] | null;
   readonly consecutive_failures: number;
   readonly total_failures: number;
-  readonly next_due_at: Millis | null;
-  readonly last_due_at: Millis | null;
   readonly now: Millis;
   readonly above: string[] | null;
   /** JSON of offsets. */
@@ -46,7 +44,7 @@ export async function ownedStreams(
   const rows = await tx.all<OwnedRow>`
     select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.delivery,
       s.signing_secrets, s.paused_at, s.pause_reason, s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
-      r.consecutive_failures, r.total_failures, d.waiting, d.replays, d.next_due_at, d.last_due_at, leat_now() as now, d.above,
+      r.consecutive_failures, r.total_failures, d.due, leat_now() as now, a.above,
       r.settled_above, r.refused_at is not null as refused, k.keys, (
         select id from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay
@@ -56,17 +54,18 @@ export async function ownedStreams(
     join streams s on s.tenant = r.tenant and s.id = r.stream
     join tenants t on t.id = r.tenant
     cross join lateral (
-      select count(*) filter (where due_at is not null and kind in ('first', 'test')) as waiting,
-        count(*) filter (where due_at is not null and kind = 'replay') as replays,
-        min(due_at) filter (where case
-          when s.status <> 'enabled' then kind <> 'replay'
-          else s.paused_at is null or kind in ('redelivery', 'test') end) as next_due_at,
-        max(due_at) filter (where case
-          when s.status <> 'enabled' then kind <> 'replay'
-          else s.paused_at is null or kind in ('redelivery', 'test') end) as last_due_at,
-        array_agg("offset" order by "offset") filter (where "offset" > r.cursor) as above
-      from deliveries where tenant = r.tenant and stream = r.stream
+      select json_agg(kinds) as due
+      from (
+        select kind, count(*) as count, min(due_at) as first_due_at, max(due_at) as last_due_at
+        from deliveries
+        where tenant = r.tenant and stream = r.stream and due_at is not null
+        group by kind
+      ) as kinds
     ) as d
+    cross join lateral (
+      select array_agg("offset" order by "offset") as above
+      from deliveries where tenant = r.tenant and stream = r.stream and "offset" > r.cursor
+    ) as a
     cross join lateral (
       select json_agg(ordered) as keys
       from (
@@ -83,20 +82,18 @@ export async function ownedStreams(
   return rows.flatMap((row) => {
     const stream = open(row);
     if (stream === undefined) return [];
+    const sending = sendingOf({ status: row.status, pausedAt: row.paused_at });
+    const { waiting, replays, dueAts } = waitingOf(row.due ?? [], sending);
     return {
       stream,
       tenantName: row.tenant_name,
       epoch: row.epoch,
       run: row.run,
       cursor: row.cursor,
-      waiting: row.waiting,
-      waitingReplays: row.replays,
+      waiting,
+      waitingReplays: replays,
       health: { consecutive: row.consecutive_failures, total: row.total_failures },
-      nextDueInMs: nextDueInMs(
-        [row.next_due_at, row.last_due_at],
-        row.now,
-        waitRuleOf(stream, rule),
-      ),
+      nextDueInMs: nextDueInMs(dueAts, row.now, waitRuleOf(stream, rule)),
       replay: row.replay ?? undefined,
       takenAbove: takenAbove(row),
       keys: keyRowsOf(stream, row.keys ?? []),

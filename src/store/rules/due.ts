@@ -36,12 +36,10 @@ export function chooseDue<Row extends DueRow>(
  * Returns the time until the first of these instants, by the rule; `undefined` when there are none.
  */
 export function nextDueInMs(
-  dueAts: readonly (Millis | null | undefined)[],
+  dueAts: readonly Millis[],
   now: Millis,
   rule: WaitRule,
 ): number | undefined {
-  const waits = dueAts.flatMap((dueAt) =>
-    typeof dueAt === 'number' ? [dueInMs(dueAt, now, rule)] : [],
-  );
+  const waits = dueAts.map((dueAt) => dueInMs(dueAt, now, rule));
   return waits.length === 0 ? undefined : Math.min(...waits);
 }

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind } from '../../core/types.ts';
 import { chooseDue } from '../rules/due.ts';
-import { claimable } from '../rules/pause.ts';
+import { mayBeSent, sendingOf, sentKinds } from '../rules/pause.ts';
 import type { DueRows, DueRequest } from '../port/deliveries.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
@@ -51,7 +51,6 @@ interface Bounds {
  * attempts left, and of a paused one also tests.
  */
 function dueRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
-  const { all, tests } = claimable(run);
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at, d.order_key,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
@@ -59,13 +58,18 @@ function dueRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at <= ${latest}
       and d.kind <> 'replay'
-      and (${all} or d.kind = 'redelivery' or ${tests} and d.kind = 'test')
+      and d.kind in (select value from json_each(${kindsOf(run)}))
     order by d.due_at, d.event_id limit ${take}`;
+}
+
+/** Returns the kinds of rows that are claimed, as JSON. */
+function kindsOf(run: Run): string {
+  return JSON.stringify(sentKinds(sendingOf(run)));
 }
 
 /** Reads rows of a replay, by an index of their own however many others wait. */
 function replayRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
-  if (!claimable(run).all) return [];
+  if (!mayBeSent('replay', sendingOf(run))) return [];
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at, d.order_key,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
@@ -78,14 +82,13 @@ function replayRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] 
 
 /** Reads rows of all kinds that were written while the clock was ahead. */
 function lateRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
-  const { all, tests } = claimable(run);
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at, d.order_key,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at > ${latest}
-      and (${all} or d.kind = 'redelivery' or ${tests} and d.kind = 'test')
+      and d.kind in (select value from json_each(${kindsOf(run)}))
     order by d.due_at, d.event_id limit ${take}`;
 }
 
@@ -94,7 +97,7 @@ function lateRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
  * that a try of the same claim took before its result was lost.
  */
 function nextOfKey(db: Database, run: Run, key: string): DueRow | undefined {
-  if (run.status === 'disabled' || run.pausedAt !== null) return undefined;
+  if (!mayBeSent('first', sendingOf(run))) return undefined;
   return db.get<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at, d.order_key,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace

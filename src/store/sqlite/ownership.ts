@@ -17,7 +17,7 @@ import type {
   OwnedStream,
   OwnershipStore,
 } from '../port/ownership.ts';
-import { claimable } from '../rules/pause.ts';
+import { type DueKind, sendingOf, waitingOf } from '../rules/pause.ts';
 import type { Run } from '../rows/runs.ts';
 import { openedStream, type StreamRow } from '../rows/streams.ts';
 import { run as runCommand } from './commands.ts';
@@ -282,28 +282,15 @@ function ownedNow(deps: Deps, node: Node, ref: StreamRef, rule: WaitRule): Owned
   return ownedStream(deps, run, stream, rule);
 }
 
-interface DueRow {
-  readonly waiting: number;
-  readonly replays: number;
-  readonly next_due_at: Millis | null;
-  readonly last_due_at: Millis | null;
-}
-
 function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRule): OwnedStream {
   const { tenant, epoch, cursor } = run;
-  const { all, tests } = claimable(run);
-  const isPaused = tests && !all;
-  const isDisabled = !tests;
   const name = db.get<{ name: string }>`select name from tenants where id = ${tenant}`;
-  const due = db.get<DueRow>`
-    select count(*) filter (where kind in ('first', 'test')) as waiting,
-      count(*) filter (where kind = 'replay') as replays,
-      min(due_at) filter (where ${all} or ${isPaused} and kind in ('redelivery', 'test')
-        or ${isDisabled} and kind <> 'replay') as next_due_at,
-      max(due_at) filter (where ${all} or ${isPaused} and kind in ('redelivery', 'test')
-        or ${isDisabled} and kind <> 'replay') as last_due_at
+  const due = db.all<DueKind>`
+    select kind, count(*) as count, min(due_at) as first_due_at, max(due_at) as last_due_at
     from deliveries indexed by deliveries_due
-    where tenant = ${tenant} and stream = ${run.stream} and due_at is not null`;
+    where tenant = ${tenant} and stream = ${run.stream} and due_at is not null
+    group by kind`;
+  const { waiting, replays, dueAts } = waitingOf(due, sendingOf(run));
   const above = db.all<{ offset: Offset }>`
     select offset from deliveries
     where tenant = ${tenant} and stream = ${run.stream} and offset > ${cursor}
@@ -327,14 +314,10 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
     epoch,
     run: run.run,
     cursor,
-    waiting: due?.waiting ?? 0,
-    waitingReplays: due?.replays ?? 0,
+    waiting,
+    waitingReplays: replays,
     health: run.health,
-    nextDueInMs: nextDueInMs(
-      [due?.next_due_at, due?.last_due_at],
-      time.now(),
-      waitRuleOf(stream, rule),
-    ),
+    nextDueInMs: nextDueInMs(dueAts, time.now(), waitRuleOf(stream, rule)),
     replay: replay?.id,
     takenAbove: above.map((row) => row.offset),
     keys: keyRowsOf(stream, keys),

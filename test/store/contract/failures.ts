@@ -13,6 +13,7 @@ import {
   newEvent,
   retry,
   start,
+  waitRule,
 } from './fixture.ts';
 
 /** Defines the tests of the failures of all streams. */
@@ -317,6 +318,59 @@ function listContract(engine: Engine): void {
       [waits.id, undefined, undefined],
       [open.id, start, fixture.now],
     ]);
+  });
+
+  test('list: health and event log name the next attempt of the same deliveries, and these are claimed', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await failing(fixture, [503]);
+    const [open] = events;
+    const [first] = await fixture.publish('user.created');
+    assert.ok(open && first);
+    const { streams, deliveries, failures, eventLog } = store;
+    await fixture.settle(owned, { outcomes: [retry(first, { delayMs: 3000 })] });
+    const tried = newEvent({ type: 'user.created' });
+    await deliveries.addTest(tenant, stream.id, tried);
+    const testEvent = { ...tried, offset: undefined };
+    const asTest = { kind: 'test', hasRow: true, delayMs: 2000 } as const;
+    await fixture.settle(owned, { outcomes: [retry(testEvent, asTest)] });
+    await deliveries.redeliver(tenant, stream.id, open.id);
+    const again = { kind: 'redelivery', hasRow: true, delayMs: 4000 } as const;
+    await fixture.settle(owned, { outcomes: [retry(open, again)] });
+    const at = { [tried.id]: fixture.now + 2000, [first.id]: fixture.now + 3000 };
+    const all = { ...at, [open.id]: fixture.now + 4000 };
+    const check = async (expected: Readonly<Record<string, number>>) => {
+      const due = Object.entries(all).map(([id]) => [id, expected[id]] as const);
+      const both = { ...query, statuses: ['retrying', 'failed'] } as const;
+      const { items } = await failures.list(tenant, both);
+      const listed = items.map(({ event, nextAttemptAt }) => [event.id, nextAttemptAt] as const);
+      assert.deepEqual(new Map(listed), new Map(due));
+      for (const [id, nextAttemptAt] of due) {
+        const event = await eventLog.find(tenant, id);
+        assert.ok(event);
+        const {
+          items: [found],
+        } = await eventLog.deliveries(tenant, event, everything);
+        assert.equal(found?.nextAttemptAt, nextAttemptAt, id);
+      }
+      const facts = await streams.facts(tenant, stream.id);
+      assert.equal(facts?.nextDueAt, Math.min(...Object.values(expected)));
+    };
+    const change = async (to: Partial<Stream>) => {
+      const decide = (before: Stream) => ({ after: { ...before, ...to } });
+      assert.ok('updated' in (await streams.update(tenant, stream.id, decide)));
+    };
+    await check(all);
+    await change({ paused: { at: 0 } });
+    await check({ [tried.id]: all[tried.id] ?? 0, [open.id]: all[open.id] ?? 0 });
+    const rule = { ...waitRule, leaseMs: 15_000 };
+    fixture.now += 5000;
+    const request = { tenant, stream: stream.id, epoch: owned.epoch, take: 10, ...rule };
+    const [claimed] = await deliveries.claimDue([request]);
+    assert.deepEqual(
+      claimed?.rows.map(({ event }) => event.id),
+      [tried.id, open.id],
+    );
   });
 
   test('list: pages have every failure once, also those of one instant and large ones', async (t) => {
