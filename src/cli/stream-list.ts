@@ -160,8 +160,8 @@ const columns: readonly Column<StreamHealthShown>[] = [
 export function reasonOf(health: StreamHealthShown, date: (time: string) => string): string {
   // Servers of before do not have the fields.
   const { state } = health;
-  const { in_flight: attempts = 0, in_flight_seconds: seconds = 0 }: Partial<StreamHealthShown> =
-    health;
+  const known: Partial<StreamHealthShown> = health;
+  const { in_flight: attempts = 0, in_flight_seconds: seconds = 0 } = known;
   const reason = stateReasonOf(health, date);
   if (attempts === 0 || state === 'disabled' || state === 'paused') return reason;
   const inFlight = `${attempts} in flight for up to ${seconds} s`;

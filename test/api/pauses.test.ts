@@ -186,9 +186,9 @@ describe('the health of an event stream', () => {
     await fixture.auth.clock.advance(50_001);
     assert.equal((await send('GET', `${path}/health`)).body.state, 'failing');
     await store.settle(owned, { outcomes: [delivered(slow, { hasRow: true })] });
-    const after = (await send('GET', `${path}/health`)).body;
-    assert.deepEqual([after.state, after.in_flight, after.in_flight_seconds], ['ok', 0, 0]);
-    assert.equal(after.failing_since, null);
+    const end = (await send('GET', `${path}/health`)).body;
+    assert.deepEqual([end.state, end.in_flight, end.in_flight_seconds], ['ok', 0, 0]);
+    assert.equal(end.failing_since, null);
   });
 
   test('a stream that reached a limit: the reason, the code, and what waits', async () => {

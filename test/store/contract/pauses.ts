@@ -277,9 +277,12 @@ function factsContract(engine: Engine): void {
       waiting: { count: 0, atLeast: false, oldestAt: undefined },
       retrying: 0,
       parked: 0,
+      parkedUntil: undefined,
       nextDueAt: undefined,
       lastDeliveredAt: undefined,
       lastFailedAt: undefined,
+      failingSince: undefined,
+      overdueSince: undefined,
       refused: undefined,
       replay: undefined,
     });
