@@ -53,8 +53,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'enabling that keeps the count of consecutive failures',
     file: 'store/rules/enable.ts',
-    before: 'health: { ...run.health, consecutive: 0 } };',
-    after: 'health: run.health };',
+    before: 'const health = { ...run.health, consecutive: 0 };',
+    after: 'const { health } = run;',
   },
   {
     name: 'reading above the cursor without skipping rows',
