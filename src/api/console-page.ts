@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { asset, assetFolder } from '../core/asset.ts';
 import type { Authenticator } from './authenticate.ts';
 import type { ClientAddress } from './http/client-address.ts';
+import { isKnown } from './http/etag.ts';
 import { htmlHeaders } from './http/html.ts';
 import { notFound } from './http/problem.ts';
 import { fileHeaders, hashOf } from './http/static-files.ts';
@@ -33,17 +34,20 @@ export function registerConsolePage(app: FastifyInstance, deps: ConsolePageDeps)
     const { name } = request.params as { readonly name: string };
     const file = built.files.get(name);
     if (file === undefined) throw notFound('Not Found');
-    return sendFile(reply.headers(fileHeaders(name)), request, file);
+    return sendForm(reply.headers(fileHeaders(name)), formOf(request, file));
   });
-  const etag = `"${hashOf(built.page.bytes)}"`;
+  const hash = hashOf(built.page.bytes);
   app.get('/console/*', async (request, reply) => {
     await deps.authenticator.authenticate(request, reply);
     const { host } = deps.clientAddressOf(request.raw);
     reply.headers(htmlHeaders({ secure: deps.isSecure(request.raw), host }));
     // Revalidated each time: it names the files of this version.
-    reply.headers({ 'cache-control': 'no-cache', etag });
-    const isKnown = request.headers['if-none-match']?.includes(etag) === true;
-    return isKnown ? reply.code(304).send() : sendFile(reply, request, built.page);
+    const form = formOf(request, built.page);
+    // Each form has one of its own: a strong ETag stands for the same bytes (RFC 9110 section 8.8.3).
+    const etag = `"${form.coding === undefined ? hash : `${hash}-${form.coding}`}"`;
+    reply.headers({ 'cache-control': 'no-cache', etag, vary });
+    const { 'if-none-match': ifNoneMatch } = request.headers;
+    return isKnown(ifNoneMatch, etag) ? reply.code(304).send() : sendForm(reply, form);
   });
 }
 
@@ -75,17 +79,26 @@ function readConsole(): BuiltConsole | undefined {
   return { page: read('console.html'), files };
 }
 
-/** Sends the smallest form that the client accepts. */
-function sendFile(reply: FastifyReply, request: FastifyRequest, file: BuiltFile): FastifyReply {
-  reply.header('vary', 'accept-encoding');
+/** The bytes of a file, and how they are compressed. */
+interface Form {
+  readonly bytes: Buffer;
+  readonly coding?: 'br' | 'gzip';
+}
+
+/** Returns the smallest form that the client accepts. */
+function formOf(request: FastifyRequest, file: BuiltFile): Form {
   const accepted = request.headers['accept-encoding'] ?? '';
-  for (const [name, bytes] of [
-    ['br', file.br],
-    ['gzip', file.gzip],
-  ] as const) {
-    if (accepts(accepted, name)) return reply.header('content-encoding', name).send(bytes);
-  }
-  return reply.send(file.bytes);
+  if (accepts(accepted, 'br')) return { bytes: file.br, coding: 'br' };
+  if (accepts(accepted, 'gzip')) return { bytes: file.gzip, coding: 'gzip' };
+  return { bytes: file.bytes };
+}
+
+const vary = 'accept-encoding';
+
+function sendForm(reply: FastifyReply, { bytes, coding }: Form): FastifyReply {
+  reply.header('vary', vary);
+  if (coding !== undefined) reply.header('content-encoding', coding);
+  return reply.send(bytes);
 }
 
 /** Returns whether a client accepts an encoding (RFC 9110 section 12.5.3). */

@@ -68,18 +68,43 @@ describe('the page of the console', () => {
     assert.deepEqual([status, headers.get('allow')], [405, 'GET, HEAD']);
   });
 
-  test('a request with the ETag of the page gets 304', async () => {
-    const etag = (await fixture.raw('GET', '/console/')).headers.get('etag') ?? '';
-    const again = await fixture.raw('GET', '/console/streams', undefined, {
-      'if-none-match': etag,
-    });
-    assert.deepEqual([again.status, again.text], [304, '']);
+  test('each form of the page has a strong ETag of its own, and a request with it gets 304', async () => {
+    const codings = ['identity', 'gzip', 'br'];
+    const etags: string[] = [];
+    for (const coding of codings) {
+      const { headers } = await get(fixture, '/console/', coding);
+      assert.match(headers.etag ?? '', /^"[!#-~]+"$/);
+      etags.push(headers.etag ?? '');
+    }
+    assert.equal(new Set(etags).size, codings.length, etags.join());
+    for (const [index, coding] of codings.entries()) {
+      const own = etags[index] ?? '';
+      const others = etags.filter((etag) => etag !== own).join(', ');
+      for (const [sent, status] of [
+        [own, 304],
+        [`W/${own}`, 304],
+        [`"x", ${own}`, 304],
+        ['*', 304],
+        [others, 200],
+        [own.slice(0, -1), 200],
+        [own.slice(1, -1), 200],
+        ['"*"', 200],
+        ['', 200],
+      ] as const) {
+        const again = await get(fixture, '/console/streams', coding, { 'if-none-match': sent });
+        assert.equal(again.status, status, `${coding} ${sent}`);
+        assert.equal(again.headers.etag, own);
+        assert.equal(again.headers.vary, 'accept-encoding');
+        assert.equal(again.bytes.length === 0, status === 304);
+      }
+    }
   });
 });
 
 /** Sends a request as an HTTP client that decodes nothing and follows no redirect. */
-async function get({ port }: ApiFixture, path: string, accepted = 'identity') {
-  const sent = request({ host: '127.0.0.1', port, path, headers: { 'accept-encoding': accepted } });
+async function get({ port }: ApiFixture, path: string, accepted = 'identity', more: object = {}) {
+  const headers = { 'accept-encoding': accepted, ...more };
+  const sent = request({ host: '127.0.0.1', port, path, headers });
   sent.end();
   const [response] = (await once(sent, 'response')) as [IncomingMessage];
   const bytes = Buffer.concat(await response.toArray());

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { asset } from '../../core/asset.ts';
 import { words } from '../../core/words.ts';
+import { isKnown } from '../http/etag.ts';
 import { hashOf, staticFile, type StaticFile, withoutDataUrls } from '../http/static-files.ts';
 import type { Authenticator } from '../authenticate.ts';
 import { htmlHeaders } from '../http/html.ts';
@@ -57,7 +58,7 @@ function registerPage(app: FastifyInstance, deps: ReferenceDeps, html: string): 
       reply.headers(htmlHeaders({ secure: deps.isSecure(request.raw), host }));
       // Revalidated each time: it names the files of this version.
       reply.headers({ 'cache-control': 'no-cache', etag });
-      const known = request.headers['if-none-match']?.includes(etag) === true;
+      const known = isKnown(request.headers['if-none-match'], etag);
       return known ? reply.code(304).send() : reply.send(html);
     });
   }
