@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { CliEnv } from './cli/env.ts';
+import { badPortOfDomain, badPortProblem } from './core/bad-port.ts';
 import {
   badValue,
   printable,
@@ -186,7 +187,7 @@ function configOf(texts: Texts, defaultFolder: string): Reading {
   const config = values as unknown as Config;
   const conflicts = conflictsOf(config);
   if (conflicts.length > 0) return { problems: conflicts };
-  return { config, texts, warnings: unknownVariables(texts) };
+  return { config, texts, warnings: [...unknownVariables(texts), ...badPorts(config)] };
 }
 
 /** A configuration, or the lines to show before the program ends with exit code 1. */
@@ -296,6 +297,20 @@ function unknownVariables(texts: ReadonlyMap<string, string>): string[] {
   return [...texts.keys()]
     .filter((variable) => variable.startsWith('LEAT_') && !known.has(variable))
     .map((variable) => `${printable(variable)} is not a setting and has no effect`);
+}
+
+/** Returns a line for each port that listens, or is in the URL of clients, and browsers refuse. */
+function badPorts(config: Config): string[] {
+  const { port, metricsPort, tenantDomain, publicUrl } = config;
+  const { variable } = tenantDomain === undefined ? settings.publicUrl : settings.tenantDomain;
+  const ports: [variable: string, problem: string | undefined][] = [
+    ['LEAT_PORT', badPortProblem(port)],
+    ['LEAT_METRICS_PORT', metricsPort === undefined ? undefined : badPortProblem(metricsPort)],
+    [variable, badPortOfDomain(tenantDomain ?? publicUrl ?? '')],
+  ];
+  return ports.flatMap(([name, problem]) =>
+    problem === undefined ? [] : [`${name}: ${problem}; choose another one`],
+  );
 }
 
 /** Returns the lines for settings that contradict or require each other. */

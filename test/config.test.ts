@@ -774,6 +774,30 @@ function portIn(folder: string): string {
   return child.stdout.trim();
 }
 
+describe('a port that browsers refuse', () => {
+  const ending = 'a "bad port" of the Fetch Standard; choose another one';
+  const line = (variable: string, port: number): string =>
+    `${variable}: browsers and programs with fetch do not connect to port ${port}, ${ending}`;
+
+  test('a listening port and that of the first tenant are named in a warning', () => {
+    assert.deepEqual(load({ LEAT_PORT: '6000' }).warnings, [line('LEAT_PORT', 6000)]);
+    assert.deepEqual(load({ LEAT_METRICS_PORT: '10080' }).warnings, [
+      line('LEAT_METRICS_PORT', 10_080),
+    ]);
+    assert.deepEqual(load({ LEAT_TENANT_DOMAIN: 'leat.example.com:6667' }).warnings, [
+      line('LEAT_TENANT_DOMAIN', 6667),
+    ]);
+    assert.deepEqual(load({ LEAT_PUBLIC_URL: 'https://leat.example.com:6667' }).warnings, [
+      line('LEAT_PUBLIC_URL', 6667),
+    ]);
+  });
+
+  test('other ports cause no warning', () => {
+    const env = { LEAT_PORT: '6001', LEAT_METRICS_PORT: '9090', LEAT_TENANT_DOMAIN: 'localhost' };
+    assert.deepEqual(load(env).warnings, []);
+  });
+});
+
 describe('a variable that is not a setting', () => {
   test('an unknown variable that begins with LEAT_ is named in a warning', () => {
     const { warnings } = load({ LEAT_PROT: '1', leat_port: '2', PORT: '3' }, 'LEAT_HOSTS=a\n');

@@ -4,6 +4,7 @@ import type { Credentials } from '../auth/clients.ts';
 import { accessTokenKeys, type KeyUse, webhookKeys } from '../auth/key-use.ts';
 import { revokeKey, rotateKey } from '../auth/keys.ts';
 import { type Config, dataFolderOf } from '../config.ts';
+import { badPortOfDomain } from '../core/bad-port.ts';
 import { formatTime } from '../core/date.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { Tenant } from '../core/types.ts';
@@ -58,8 +59,10 @@ async function create(deps: CommandDeps, args: Args): Promise<string> {
     names,
   );
   if ('refused' in created) throw new StartRefused(takenLine(created.refused, names));
+  const problem = badPortOfDomain(names.domain);
+  const badPort = problem === undefined ? '' : `\nWarning: ${problem}.`;
   const warning = unknownHostsWarning(deps, await store.tenants.list());
-  return `Created ${names.name} at ${names.domain}. Its bootstrap client, shown once:\n${clientLines(created)}${warning}`;
+  return `Created ${names.name} at ${names.domain}. Its bootstrap client, shown once:\n${clientLines(created)}${badPort}${warning}`;
 }
 
 async function renew(deps: CommandDeps, args: Args): Promise<string> {

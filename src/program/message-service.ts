@@ -10,6 +10,7 @@ import type { FetchDeps } from '../auth/bounded-fetch.ts';
 import { createRemoteKeys, keySetAt } from '../auth/remote-keys.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import { type Config, endsTls, tenantDomainOf, usesPlainHttp } from '../config.ts';
+import { badPortProblem } from '../core/bad-port.ts';
 import type { Clock } from '../core/clock.ts';
 import { listenRefusal, urlOf } from './listen-address.ts';
 import { createMessageServer } from '../messages/server.ts';
@@ -63,6 +64,8 @@ export async function startMessageService(deps: MessageServiceDeps): Promise<Mes
     keepAliveSeconds: settings.keepAliveSeconds,
     log,
   });
+  const portProblem = badPortProblem(settings.port);
+  if (portProblem !== undefined) log.warn(`${settings.portVariable}: ${portProblem}`);
   try {
     await server.listen(settings);
   } catch (error) {

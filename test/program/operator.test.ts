@@ -44,6 +44,11 @@ describe("the operator's commands with a running server", () => {
         output: `No key is called "${unknown}"; leat keys list shows them.\n`,
       });
     }
+    const unreachable = await run('tenants', 'create', 'six', 'six.test:6000');
+    assert.match(
+      unreachable,
+      /\nWarning: browsers and programs with fetch do not connect to port 6000/,
+    );
     assert.equal((await leat.send('GET', '/readyz')).status, 200);
   });
 

@@ -1,0 +1,20 @@
+/** "Bad port" of the Fetch Standard, section 2.9: browsers and every `fetch` refuse to connect to them. */
+const badPorts: ReadonlySet<number> = new Set([
+  1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,
+  103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465,
+  512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993,
+  995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668,
+  6669, 6679, 6697, 10_080,
+]);
+
+/** Returns what is wrong with a port to which browsers do not connect; `undefined` for any other. */
+export function badPortProblem(port: number): string | undefined {
+  if (!badPorts.has(port)) return undefined;
+  return `browsers and programs with fetch do not connect to port ${port}, a "bad port" of the Fetch Standard`;
+}
+
+/** Returns the same for the port of `host[:port]`. */
+export function badPortOfDomain(domain: string): string | undefined {
+  const port = /:(?<port>[0-9]+)$/.exec(domain)?.groups?.['port'];
+  return port === undefined ? undefined : badPortProblem(Number(port));
+}
