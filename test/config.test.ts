@@ -112,6 +112,14 @@ const variables: Record<
         { engine: 'sqlite', path: 'file:./data/leat.db?mode=ro', file: './data/leat.db' },
       ],
       [
+        'sqlite:/var/leat/50%#1/leat.db?mode=ro',
+        {
+          engine: 'sqlite',
+          path: 'file:/var/leat/50%25%231/leat.db?mode=ro',
+          file: '/var/leat/50%#1/leat.db',
+        },
+      ],
+      [
         'sqlite:file:/var/leat/a%20b.db?mode=ro',
         { engine: 'sqlite', path: 'file:/var/leat/a%20b.db?mode=ro', file: '/var/leat/a b.db' },
       ],
@@ -140,6 +148,10 @@ const variables: Record<
       'sqlite://data/leat.db',
       'sqlite:./data/',
       'sqlite:?mode=ro',
+      'sqlite:/tmp/p/a?b/leat.db',
+      'sqlite:/tmp/p/a?mode=ro/leat.db',
+      'sqlite:file:/tmp/p/a?b/leat.db',
+      'sqlite:file:/tmp/p/a#b/leat.db',
       'sqlite:file:',
       'sqlite:file://elsewhere/leat.db',
       'sqlite:file:%zz?mode=ro',

@@ -231,13 +231,37 @@ function sqliteLocation(path: string): Parsed<StoreLocation> {
     if (path === '' || path.endsWith('/')) return { problem: `${problem} names no file` };
     return { value: { engine: 'sqlite', path, file: path } };
   }
-  const uri = isUri ? path : `file:${path}`;
+  const uri = isUri ? path : uriOf(path, parameters);
+  if (uri.includes('#') || !hasKnownParameters(uri)) {
+    // Whatever follows would be no part of the path.
+    return {
+      problem: `${problem} has a ? or # that begins no parameter of SQLite; in a file: URI it is %3F or %23, for example sqlite:file:/srv/a%3Fb/leat.db`,
+    };
+  }
   const file = fileOfUri(uri);
   if (file === undefined || file === '' || file.endsWith('/')) {
     return { problem: `${problem} names no file` };
   }
   const inMemory = file === ':memory:' || /[?&]mode=memory(?:[&#]|$)/.test(uri);
   return { value: { engine: 'sqlite', path: uri, file: inMemory ? undefined : file } };
+}
+
+/** Returns the URI of a path with parameters, which begin at an index. */
+function uriOf(path: string, parameters: number): string {
+  const plain = path.slice(0, parameters).replaceAll('%', '%25').replaceAll('#', '%23');
+  return `file:${plain}${path.slice(parameters)}`;
+}
+
+/** Returns whether SQLite knows what follows the `?` of a URI (sqlite.org/uri.html). */
+function hasKnownParameters(uri: string): boolean {
+  const from = uri.indexOf('?');
+  if (from < 0) return true;
+  const known =
+    /^(?:mode=(?:ro|rw|rwc|memory)|cache=(?:shared|private)|(?:psow|nolock|immutable)=\w+|(?:vfs|modeof)=.+)$/;
+  return uri
+    .slice(from + 1)
+    .split('&')
+    .every((parameter) => known.test(parameter));
 }
 
 /** Returns the decoded path of a `file:` URI. */

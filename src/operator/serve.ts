@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { StartRefused } from '../core/errors.ts';
 import type { Store } from '../store/port/store.ts';
 import type { CommandDeps } from './command.ts';
 import { commandOf } from './commands.ts';
@@ -31,7 +32,8 @@ export async function openOperator(
         log.error({ err: error, command }, 'a command of the operator failed'),
     });
   } catch (error) {
-    log.error({ err: error }, 'operator commands cannot reach this server');
+    const cause = error instanceof StartRefused ? { reason: error.message } : { err: error };
+    log.error(cause, 'operator commands cannot reach this server');
     return undefined;
   }
 }

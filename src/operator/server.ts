@@ -8,10 +8,9 @@ import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../core/errors.ts';
 import { statusOfHead } from '../core/request-head.ts';
 import { writeAtomically } from '../files/atomic-write.ts';
-import { tempFolder } from '../files/temp-folder.ts';
 import type { Args, Call, ProgressPoint } from './command.ts';
 import { accepts } from './running-server.ts';
-import type { SocketLocation } from './socket-location.ts';
+import { type SocketLocation, socketName, socketParents } from './socket-location.ts';
 import type { CommandRequest, Line } from './wire.ts';
 
 export interface OperatorServerDeps {
@@ -88,7 +87,9 @@ async function listenAlone(server: Server, path: string): Promise<void> {
 /** Returns a path in a new private folder and writes it to the pointer in the data folder. */
 async function shortPath({ location, random }: OperatorServerDeps): Promise<string> {
   try {
-    const folder = await mkdtemp(join(tempFolder(), 'leat-'));
+    const [parent] = socketParents();
+    if (parent === undefined) throw new Error('TMPDIR is too long for the path of a socket');
+    const folder = await mkdtemp(join(parent, 'leat-'));
     const path = join(folder, socketName);
     await writeAtomically(location.pointer, `${path}\n`, { random, mode: 0o600 });
     return path;
@@ -97,14 +98,12 @@ async function shortPath({ location, random }: OperatorServerDeps): Promise<stri
   }
 }
 
-const socketName = 'leat.sock';
-
 /** Removes the private folder of a former server, which may have been killed. */
 async function removeFormer(location: SocketLocation): Promise<void> {
   const path = await readFile(location.pointer, 'utf8').catch(() => undefined);
   if (path === undefined) return;
   const folder = dirname(path.trim());
-  const isOurs = dirname(folder) === tempFolder() && basename(folder).startsWith('leat-');
+  const isOurs = socketParents().includes(dirname(folder)) && basename(folder).startsWith('leat-');
   // A copy of a data folder has the pointer of the server that runs on the other one.
   if (isOurs && !(await accepts({ path: path.trim() }))) {
     await rm(join(folder, socketName), { force: true });

@@ -1,6 +1,7 @@
 import { lstatSync, readFileSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { codeOf, StartRefused } from '../core/errors.ts';
+import { tempFolder } from '../files/temp-folder.ts';
 
 /** Paths of the operator's socket of a SQLite file. */
 export interface SocketLocation {
@@ -18,6 +19,17 @@ export interface SocketLocation {
 
 /** `sun_path` holds 108 bytes on Linux and 104 elsewhere, the last of them 0 (unix(7)). */
 export const socketBytesMax: number = process.platform === 'linux' ? 107 : 103;
+
+/** Name of the socket in a folder of its own, where the path next to the file is too long. */
+export const socketName = 'leat.sock';
+
+/** Folders that the folder of such a socket may be in; TMPDIR can be too long as well. */
+export function socketParents(): readonly string[] {
+  const parents = process.platform === 'win32' ? [tempFolder()] : [tempFolder(), '/tmp'];
+  return parents.filter(
+    (parent) => Buffer.byteLength(join(parent, 'leat-XXXXXX', socketName)) <= socketBytesMax,
+  );
+}
 
 /** Returns `leat.sock` next to `leat.db`; other files have a socket of their own name. */
 export function socketLocationOf(storeFile: string): SocketLocation {

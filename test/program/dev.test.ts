@@ -318,7 +318,7 @@ describe('leat dev', { concurrency: 2 }, () => {
   );
 
   test(
-    'leat dev: removes its folder also where TMPDIR has a relative path or two slashes',
+    'leat dev: removes its folder also where TMPDIR has a relative path or two slashes, or is long',
     { tags: ['long'] },
     async (t) => {
       const shell = await openDevShell(t);
@@ -330,6 +330,13 @@ describe('leat dev', { concurrency: 2 }, () => {
         assert.equal(code, 0, stderr);
         assert.deepEqual(await readdir(join(shell.home, 'temp')), [], folder);
       }
+      // Longer than the path of a socket may be.
+      const long = join(shell.temp, 'long'.repeat(20));
+      await mkdir(long);
+      const { code, stderr } = await shell
+        .start(['dev', '--once'], { env: { TMPDIR: long } })
+        .ended();
+      assert.deepEqual([code, stderr], [0, '']);
       const missing = await shell.start(['dev'], { env: { TMPDIR: '/nonexistent' } }).ended();
       assert.equal(
         missing.stderr,
