@@ -144,8 +144,8 @@ const rules: readonly Rule[] = [
     packages: ['undici', ...NETWORK],
   },
   {
-    files: 'delivery/http/transport.ts',
-    own: ['core/', 'delivery/', 'log/', 'store/port/'],
+    files: 'delivery/http/http-connection.ts',
+    own: ['core/', 'delivery/http/'],
     packages: ['undici', ...NETWORK],
   },
   { files: 'delivery/http/', own: ['core/', 'log/'], packages: NETWORK },

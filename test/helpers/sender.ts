@@ -15,6 +15,7 @@ import {
 } from '../../src/delivery/http/transport.ts';
 import { createManualClock, type ManualClock } from './clock.ts';
 import { noFiles } from './dns.ts';
+import { waitFor } from './wait.ts';
 
 /** The real transport over real sockets, with a manual clock. */
 export interface Sender {
@@ -107,6 +108,21 @@ export function attempted(result: SendResult): AttemptResult {
     `this machine is short of something: ${JSON.stringify(result)}`,
   );
   return result;
+}
+
+/**
+ * Waits for the result of a post, while the clock moves: a connection to an origin that has responded without a
+ * request stays silent for a while.
+ */
+export async function endOf(post: PendingRequest, clock: ManualClock): Promise<AttemptResult> {
+  let result: AttemptResult | undefined;
+  void post.ended.then((ended) => (result = attempted(ended)));
+  const hasEnded = async (): Promise<boolean> => {
+    if (result === undefined) await clock.advance(50);
+    return result !== undefined;
+  };
+  await waitFor('an end', hasEnded, { intervalMsFirst: 1 });
+  return result ?? assert.fail();
 }
 
 /**

@@ -2,6 +2,7 @@ import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'n
 import { connect as connectTls, createSecureContext, type SecureContext } from 'node:tls';
 import type { Millis } from '../../core/clock.ts';
 import { literalAddress } from '../../core/address.ts';
+import { whenSilent } from './early-response.ts';
 import { BlockedAddress, guardLookup, type EgressRule } from './egress.ts';
 
 /** The target of a connection, as undici passes it. */
@@ -13,6 +14,8 @@ export interface ConnectTarget {
   readonly protocol: string;
   /** Shown to the server when it asks for a certificate; not used without TLS. */
   readonly identity?: ClientIdentity | undefined;
+  /** Calls `ready` after a while in which a peer that sends without a request has time to do so. */
+  readonly wait?: ((ready: () => void) => void) | undefined;
 }
 
 /** The certificate of a stream. */
@@ -48,7 +51,7 @@ export interface ConnectDeps {
 /**
  * Creates a function that connects only to allowed addresses: it checks a literal address before
  * connecting, the addresses of a name when they are resolved, and the address of the connected peer
- * again.
+ * again. A connection whose peer sends before it was asked for anything fails.
  *
  * @throws {BlockedAddress} at once for a literal address that is blocked
  */
@@ -60,7 +63,7 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
     const { certificate: cert, privateKey: key } = identity;
     return createSecureContext({ ca: tls?.ca, cert, key });
   };
-  return ({ hostname, port, protocol, identity }, lookup, connected) => {
+  return ({ hostname, port, protocol, identity, wait }, lookup, connected) => {
     requireAllowed(literalAddress(hostname), egress);
     const isSecure = protocol === 'https:';
     const host = {
@@ -83,7 +86,9 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
     socket.once(isSecure ? 'secureConnect' : 'connect', () => {
       try {
         requireAllowed(socket.remoteAddress, egress);
-        report(null, socket);
+        const check = (): void => whenSilent(socket, () => report(null, socket));
+        if (wait === undefined) check();
+        else wait(check);
       } catch (error) {
         socket.destroy(error as Error);
       }

@@ -10,7 +10,7 @@ export interface Connection {
 export interface ConnectionPool<L extends Connection, R = void> {
   /** Returns the idle connection of the route that was used last, or a new one for the request. */
   take(route: string, request: R): L;
-  /** Returns how many idle connections a route has. */
+  /** Returns how many idle connections a route has; 0 when none may be used. */
   idle(route: string): number;
   /** Returns a connection for the next request, unless it was dropped. */
   release(connection: L): void;
@@ -24,6 +24,8 @@ export interface ConnectionPool<L extends Connection, R = void> {
 
 export interface ConnectionPoolDeps<L extends Connection, R = void> {
   readonly open: (route: string, request: R) => L;
+  /** Returns whether a connection may carry another request; else it is ended. */
+  readonly isReusable: (connection: L) => boolean;
   /**
    * Idle connections over all routes; more are ended, those of the routes known longest first.
    */
@@ -38,6 +40,7 @@ export interface ConnectionPoolDeps<L extends Connection, R = void> {
  */
 export function createConnectionPool<L extends Connection, R = void>({
   open,
+  isReusable,
   idleMax,
   idleChanged,
 }: ConnectionPoolDeps<L, R>): ConnectionPool<L, R> {
@@ -64,17 +67,17 @@ export function createConnectionPool<L extends Connection, R = void>({
     }
     return connection.end();
   };
-  const dropOneIdle = (): void => {
-    for (const { idle } of routes.values()) {
-      const [longestIdle] = idle;
-      if (longestIdle === undefined) continue;
-      void drop(longestIdle);
-      return;
+  /** Ends idle connections of the route until the next one is reusable; returns how many are left. */
+  const reusable = (name: string): number => {
+    const idle = routes.get(name)?.idle ?? [];
+    for (let next = idle.at(-1); next !== undefined && !isReusable(next); next = idle.at(-1)) {
+      void drop(next);
     }
+    return idle.length;
   };
   return {
     take: (name, request) => {
-      const idle = routes.get(name)?.idle.pop();
+      const idle = reusable(name) > 0 ? routes.get(name)?.idle.pop() : undefined;
       if (idle !== undefined) {
         idleCount--;
         idleChanged?.(name);
@@ -84,26 +87,34 @@ export function createConnectionPool<L extends Connection, R = void>({
       routeOf(name).connections.add(connection);
       return connection;
     },
-    idle: (name) => routes.get(name)?.idle.length ?? 0,
+    idle: reusable,
     release: (connection) => {
       const route = routes.get(connection.route);
       if (route?.connections.has(connection) !== true) return;
+      if (!isReusable(connection)) {
+        void drop(connection);
+        return;
+      }
       route.idle.push(connection);
       idleCount++;
       idleChanged?.(connection.route);
-      if (idleCount > idleMax) dropOneIdle();
+      const surplus = idleCount > idleMax ? longestIdleOf(routes.values()) : undefined;
+      if (surplus !== undefined) void drop(surplus);
     },
     drop: (connection) => void drop(connection),
-    count: () => {
-      const all = [...routes.values()];
-      const connections = all.reduce((sum, route) => sum + route.connections.size, 0);
-      return { routes: routes.size, connections, idle: idleCount };
-    },
-    close: async () => {
-      const connections = [...routes.values()].flatMap((route) => [...route.connections]);
-      await Promise.all(connections.map(drop));
-    },
+    count: () => ({ routes: routes.size, connections: allOf(routes).length, idle: idleCount }),
+    close: async () => void (await Promise.all(allOf(routes).map(drop))),
   };
+}
+
+function allOf<L>(routes: ReadonlyMap<string, Route<L>>): readonly L[] {
+  return [...routes.values()].flatMap(({ connections }) => [...connections]);
+}
+
+/** Returns the connection that is idle longest of the first route with one. */
+function longestIdleOf<L>(routes: Iterable<Route<L>>): L | undefined {
+  for (const { idle } of routes) if (idle[0] !== undefined) return idle[0];
+  return undefined;
 }
 
 interface Route<L> {

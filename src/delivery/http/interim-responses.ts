@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import type { buildConnector } from 'undici';
+import { whenSilent } from './early-response.ts';
 import { InvalidResponse } from './transport-error.ts';
 
 /** The interim responses of one connection. */
@@ -30,12 +31,25 @@ export function acceptInterimResponses(socket: Socket): InterimResponses {
   return reader;
 }
 
-/** Returns a connector whose connections accept interim responses before the response to each request. */
+/**
+ * Returns a connector whose connections accept interim responses before the response to each request, and
+ * fail when anything arrives before the first one.
+ */
 export function withInterimResponses(connect: buildConnector.connector): buildConnector.connector {
   return (options, connected) =>
     connect(options, (...result) => {
-      if (result[0] === null) acceptBeforeEach(result[1]);
-      connected(...result);
+      const [error, socket] = result;
+      if (error !== null) return connected(error, null);
+      acceptBeforeEach(socket);
+      let isReported = false;
+      socket.once('error', (failure) => {
+        if (!isReported) connected(failure, null);
+        isReported = true;
+      });
+      whenSilent(socket, () => {
+        isReported = true;
+        connected(null, socket);
+      });
     });
 }
 

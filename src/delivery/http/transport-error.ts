@@ -104,6 +104,11 @@ function errorOf(
   return { kind: 'error', cause, detail };
 }
 
+/** Returns whether a connection ended because of bytes of its peer, when no response was expected. */
+export function isUnasked(error: unknown): boolean {
+  return parserReasonOf(error) !== undefined || isUnexpected(error);
+}
+
 /** Returns why a response is not HTTP: one of the fixed sentences of the parser. */
 function parserReasonOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || error.name !== 'HTTPParserError') return undefined;
@@ -131,11 +136,14 @@ function definiteCodeOf(
   code: string,
   error: unknown,
 ): readonly [TransportErrorKind, string | undefined] {
-  // undici uses the code also for an unsolicited response, a 100 and a 101; the socket is not
-  // closed then.
-  const isBad = error instanceof Error && /^bad (response|upgrade)$/.test(error.message);
-  if (code === 'UND_ERR_SOCKET' && isBad) return ['protocol', 'unexpected answer'];
+  if (isUnexpected(error)) return ['protocol', 'unexpected answer'];
   return definiteCodes[code] ?? ['protocol', undefined];
+}
+
+/** undici has the code of a closed socket also for an unsolicited response, a 100 and a 101. */
+function isUnexpected(error: unknown): boolean {
+  const isBad = error instanceof Error && /^bad (response|upgrade)$/.test(error.message);
+  return isBad && codeOf(error) === 'UND_ERR_SOCKET';
 }
 
 /** Alerts after the handshake, such as for a missing client certificate. */

@@ -1,20 +1,19 @@
-import { isIP, type LookupFunction, type Socket } from 'node:net';
-import { Client } from 'undici';
+import { isIP } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
 import { isInspectorOrigin } from '../../core/inspector.ts';
 import type { SendResult } from '../../core/retry.ts';
 import type { SlowStart } from './shortages.ts';
-import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
+import { createConnect } from './connect.ts';
 import { Timeouts } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
-import { Exchange, type ExchangeConnection } from './exchange.ts';
+import { Exchange } from './exchange.ts';
+import { createLookup, type HttpConnection, openConnection } from './http-connection.ts';
 import { CertificateExpired } from './transport-error.ts';
-import { createConnectionPool, type Connection, type ConnectionPool } from './connection-pool.ts';
+import { createConnectionPool, type ConnectionPool } from './connection-pool.ts';
 import type { Inspector } from './inspector.ts';
-import { acceptInterimResponses, type InterimResponses } from './interim-responses.ts';
-import { giveAddresses } from './lookup-function.ts';
-import { type NameResult, type NameLookups, timedOut } from './name-lookups.ts';
+import type { NameLookups } from './name-lookups.ts';
 import { type RequestNeeds, routeOf } from './route.ts';
+import { UnaskedOrigins } from './unasked-origins.ts';
 
 /** The request of a webhook. */
 export interface WebhookRequest extends RequestNeeds {
@@ -80,6 +79,11 @@ export interface HttpTransport extends Transport {
   count(): { readonly routes: number; readonly connections: number; readonly idle: number };
   /** Returns the number of idle connections of a route. */
   idle(route: string): number;
+  /**
+   * Notes that an origin has sent a response without a request: for ten minutes each of its connections
+   * carries one request.
+   */
+  noteUnasked(origin: string): void;
 }
 
 export interface TransportDeps {
@@ -103,6 +107,8 @@ export interface TransportDeps {
   readonly idleConnectionsMax?: number;
   /** Called when the number of idle connections of a route has changed. */
   readonly idleChanged?: (route: string) => void;
+  /** Called when an origin was found to send responses without a request. */
+  readonly unaskedFound?: (origin: string) => void;
   readonly tls?: {
     /** Trusted instead of the authorities of Node. */
     readonly ca?: string | undefined;
@@ -121,31 +127,12 @@ export function createTransport(deps: TransportDeps): HttpTransport {
   const { clock, names, inspector, bodyBytesMax, textBytesMax, shortage } = deps;
   const connect = createConnect(deps);
   const timeouts = new Timeouts<Exchange>(clock, (exchange) => exchange.cutOff('timeout'));
-  const lookup: Lookup = (tenant, name, exchange, ended) => {
-    const known = names.last(name);
-    if (known !== undefined) return queueMicrotask(() => ended(known));
-    const sinceMs = clock.elapsedMs();
-    let isWaiting = true;
-    const begun = (): void => {
-      if (!isWaiting) return;
-      isWaiting = false;
-      timer.cancel();
-      exchange?.resume(clock.elapsedMs() - sinceMs);
-    };
-    let isOver = false;
-    const endOnce = (result: NameResult): void => {
-      if (!isOver) ended(result);
-      isOver = true;
-    };
-    const timer = clock.after(lookupWaitMaxMs, () => {
-      begun();
-      endOnce({ kind: 'failed', code: timedOut });
-    });
-    exchange?.pause();
-    names.find(tenant, name, { first: true, begun, ended: endOnce });
-  };
+  const lookup = createLookup(deps);
+  const unasked = new UnaskedOrigins(clock, deps.unaskedFound);
   const connections: ConnectionPool<HttpConnection, WebhookRequest> = createConnectionPool({
-    open: (route, request) => openConnection(route, request, { connect, lookup, connections }),
+    open: (route, request) =>
+      openConnection(route, request, { clock, connect, lookup, unasked, connections }),
+    isReusable: ({ origin }) => !unasked.has(origin),
     idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
     idleChanged: deps.idleChanged,
   });
@@ -182,26 +169,9 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     },
     count: connections.count,
     idle: connections.idle,
+    noteUnasked: (origin) => unasked.learn(origin),
   };
 }
-
-/**
- * Calls `ended` with the result of a lookup; the time of the exchange is paused until the lookup
- * starts. The attempt was prepared, so this is for changes since then: another attempt took the
- * idle connection, or the receiver closed it.
- */
-type Lookup = (
-  tenant: number,
-  name: string,
-  exchange: Exchange | undefined,
-  ended: (result: NameResult) => void,
-) => void;
-
-/**
- * The longest wait of an attempt for the start of its lookup; it fails then. It occupies a slot,
- * and the lease of its row is little longer than the time limit of an attempt.
- */
-const lookupWaitMaxMs = 2000;
 
 function hasExpired({ identity }: RequestNeeds, clock: Pick<Clock, 'now'>): boolean {
   return identity !== undefined && identity.expiresAt <= clock.now();
@@ -217,15 +187,6 @@ function hostOf(origin: string): string {
 
 /** The default: the number of attempts that may be under way by default. */
 const idleConnectionsMax = 1024;
-
-/**
- * How long an idle connection stays open. A receiver can shorten it (`Keep-Alive`), not lengthen
- * it.
- */
-const idleMs = 10_000;
-
-/** Of a response; more is a protocol error. */
-const headerBytesMax = 16_384;
 
 function send(
   request: WebhookRequest,
@@ -261,74 +222,4 @@ function dispatch(
   exchange: Exchange,
 ): void {
   connection.client.dispatch({ path, method: 'POST', headers, body, blocking: false }, exchange);
-}
-
-/** A connection through undici. */
-interface HttpConnection extends Connection, ExchangeConnection {
-  readonly client: Client;
-  /** The tenant of its present exchange. */
-  tenant: number;
-  /** It was used before. */
-  isReused: boolean;
-}
-
-function openConnection(
-  route: string,
-  { origin, identity }: WebhookRequest,
-  {
-    connect,
-    lookup,
-    connections,
-  }: {
-    readonly connect: Connect;
-    readonly lookup: Lookup;
-    readonly connections: ConnectionPool<HttpConnection, WebhookRequest>;
-  },
-): HttpConnection {
-  let socket: Socket | undefined;
-  let interim: InterimResponses | undefined;
-  const lookupFunction: LookupFunction = (name, options, callback) =>
-    lookup(connection.tenant, name, connection.exchange, (result) =>
-      giveAddresses(result, options, callback),
-    );
-  const client = new Client(origin, {
-    connect: (target: ConnectTarget, connected: Connected) => {
-      connection.phase = 'connecting';
-      socket = connect({ ...target, identity }, lookupFunction, connected);
-      interim = acceptInterimResponses(socket);
-      // First, because the next listener may send the request.
-      socket.prependOnceListener('connect', () => (connection.phase = 'securing'));
-      socket.on('readable', () => connection.exchange?.countWire(socket?.bytesRead ?? 0));
-    },
-    pipelining: 1,
-    keepAliveTimeout: idleMs,
-    keepAliveMaxTimeout: idleMs,
-    maxHeaderSize: headerBytesMax,
-    // The deadline covers the attempt.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  });
-  const connection: HttpConnection = {
-    route,
-    client,
-    phase: 'connecting',
-    exchange: undefined,
-    tenant: 0,
-    isReused: false,
-    begin: () => {
-      connection.phase = 'sent';
-      interim?.restart();
-    },
-    release: () => connections.release(connection),
-    drop: () => connections.drop(connection),
-    end: async () => {
-      socket?.destroy();
-      await client.destroy();
-    },
-  };
-  client.on('disconnect', () => {
-    // With an exchange that was not sent yet, undici connects again.
-    if (connection.exchange === undefined) connection.drop();
-  });
-  return connection;
 }

@@ -20,6 +20,8 @@ export interface ToSender {
   readonly begun: readonly number[];
   /** …and those that have ended. */
   readonly found: readonly (readonly [lookup: number, result: NameResult])[];
+  /** Origins that another thread has found to send responses without a request. */
+  readonly unasked: readonly string[];
 }
 
 export interface FromSender {
@@ -29,6 +31,8 @@ export interface FromSender {
   readonly idle: readonly (readonly [route: string, connections: number])[];
   /** Names to be looked up. */
   readonly lookups: readonly (readonly [lookup: number, tenant: number, name: string])[];
+  /** Origins that were found to send responses without a request. */
+  readonly unasked: readonly string[];
   /** Why requests could not be built. */
   readonly unexpected: readonly Error[];
 }

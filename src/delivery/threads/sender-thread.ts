@@ -65,12 +65,14 @@ const http = createTransport({
     changedRoutes.add(route);
     outgoing();
   },
+  unaskedFound: (origin) => outgoing().unasked.push(origin),
 });
 const transport = createSigningTransport(http, (error) => {
   outgoing().unexpected.push(error instanceof Error ? error : new Error(String(error)));
 });
 
-port.on('message', ({ added, removed, requests, cancelled, begun, found }: ToSender) => {
+port.on('message', ({ added, removed, requests, cancelled, begun, found, unasked }: ToSender) => {
+  for (const origin of unasked) http.noteUnasked(origin);
   for (const [reference, value] of added) values.set(reference, value);
   for (let at = 0; at < requests.length; at += requestLength) {
     post(requests.slice(at, at + requestLength) as RequestItems);
@@ -109,7 +111,7 @@ function ended(request: number, waitedMs: number, result: SendResult): void {
  */
 function outgoing(): Mutable<FromSender> {
   if (unsent === undefined) {
-    unsent = { results: [], idle: [], lookups: [], unexpected: [] };
+    unsent = { results: [], idle: [], lookups: [], unasked: [], unexpected: [] };
     if (systemClock.elapsedMs() - sentMs > gatherMs) setImmediate(send);
     else systemClock.after(gatherMs, send);
   }

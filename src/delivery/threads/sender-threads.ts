@@ -47,7 +47,12 @@ export interface SenderThreadsDeps {
  */
 export function createSenderThreads(deps: SenderThreadsDeps): SigningTransport {
   const { count, here } = deps;
-  const threads = Array.from({ length: count }, (_, index) => new SenderThread(deps, index + 1));
+  const threads: readonly SenderThread[] = Array.from({ length: count }, (_, index) => {
+    const created = new SenderThread(deps, index + 1, (origin) => {
+      for (const other of threads) if (other !== created) other.noteUnasked(origin);
+    });
+    return created;
+  });
   let isClosed = false;
   const hasIdle = (route: string): boolean => threads.some((each) => each.idle(route) > 0);
   return {
@@ -119,6 +124,7 @@ const doublingsMax = 6;
 class SenderThread {
   readonly #deps: SenderThreadsDeps;
   readonly #index: number;
+  readonly #unaskedFound: (origin: string) => void;
   readonly #underWay = new Map<number, ThreadRequest>();
   readonly #idle = new Map<string, number>();
   #worker: Worker | undefined;
@@ -131,9 +137,11 @@ class SenderThread {
   #lastRequest = 0;
   #unsent: Mutable<ToSender> | undefined;
 
-  constructor(deps: SenderThreadsDeps, index: number) {
+  /** @param unaskedFound receives each origin that it has found to send responses without a request */
+  constructor(deps: SenderThreadsDeps, index: number, unaskedFound: (origin: string) => void) {
     this.#deps = deps;
     this.#index = index;
+    this.#unaskedFound = unaskedFound;
   }
 
   get underWay(): number {
@@ -192,6 +200,10 @@ class SenderThread {
     ];
     this.#next().requests.push(...items);
     return request;
+  }
+
+  noteUnasked(origin: string): void {
+    if (this.#isReady) this.#next().unasked.push(origin);
   }
 
   async close(): Promise<void> {
@@ -258,7 +270,7 @@ class SenderThread {
     );
   }
 
-  #receive({ results, idle, lookups, unexpected }: FromSender, worker: Worker): void {
+  #receive({ results, idle, lookups, unasked, unexpected }: FromSender, worker: Worker): void {
     this.#isReady = true;
     this.#vainStarts = 0;
     for (const [route, connections] of idle) {
@@ -273,6 +285,7 @@ class SenderThread {
       request?.end(resultOf(items), waitedMs);
     }
     for (const request of lookups) this.#find(request, worker);
+    for (const origin of unasked) this.#unaskedFound(origin);
     for (const error of unexpected) this.#deps.unexpected(error);
   }
 
@@ -301,6 +314,7 @@ class SenderThread {
         cancelled: [],
         begun: [],
         found: [],
+        unasked: [],
       };
       queueMicrotask(() => this.#send());
     }

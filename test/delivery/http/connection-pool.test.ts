@@ -10,6 +10,8 @@ import {
 interface NumberedLine extends Connection {
   readonly number: number;
   isEnded: boolean;
+  /** May carry no further request. */
+  isStale: boolean;
 }
 
 function setUp(idleMax = 100): {
@@ -22,6 +24,7 @@ function setUp(idleMax = 100): {
       route: origin,
       number: opened.length,
       isEnded: false,
+      isStale: false,
       end: async () => {
         line.isEnded = true;
       },
@@ -29,7 +32,8 @@ function setUp(idleMax = 100): {
     opened.push(line);
     return line;
   };
-  return { connections: createConnectionPool({ open, idleMax }), opened };
+  const isReusable = ({ isStale }: NumberedLine): boolean => !isStale;
+  return { connections: createConnectionPool({ open, isReusable, idleMax }), opened };
 }
 
 describe('connections', () => {
@@ -89,11 +93,33 @@ describe('connections', () => {
     );
   });
 
+  test('a connection that may carry no further request is ended: when it is released, and while idle', () => {
+    const { connections, opened } = setUp();
+    const [used, first, last] = ['x', 'x', 'x'].map((route) => connections.take(route));
+    assert.ok(used && first && last);
+    connections.release(first);
+    connections.release(last);
+    used.isStale = true;
+    last.isStale = true;
+    connections.release(used);
+    assert.equal(connections.idle('x'), 1);
+    assert.equal(connections.take('x'), first);
+    assert.deepEqual(
+      opened.map(({ isEnded }) => isEnded),
+      [true, false, true],
+    );
+    assert.deepEqual(connections.count(), { routes: 1, connections: 1, idle: 0 });
+  });
+
   test('a connection that cannot be opened leaves nothing behind', () => {
     const open = (): NumberedLine => {
       throw new TypeError('no URL');
     };
-    const connections = createConnectionPool<NumberedLine>({ open, idleMax: 1 });
+    const connections = createConnectionPool<NumberedLine>({
+      open,
+      isReusable: () => true,
+      idleMax: 1,
+    });
     assert.throws(() => connections.take('nonsense'), TypeError);
     assert.deepEqual(connections.count(), { routes: 0, connections: 0, idle: 0 });
   });

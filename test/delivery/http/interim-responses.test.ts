@@ -10,10 +10,11 @@ import {
   receiverOf,
   reply,
   type Receiver,
+  type ReceiverOptions,
   type Reply,
   type Wire,
 } from '../../helpers/receiver.ts';
-import { createSender } from '../../helpers/sender.ts';
+import { createSender, endOf } from '../../helpers/sender.ts';
 import { waitFor } from '../../helpers/wait.ts';
 import { createTokenFixture, credentialsOf, tokenBody } from './token-fixture.ts';
 
@@ -122,10 +123,10 @@ describe('interim responses that no request may have', () => {
       setTimeout(() => void wire.write(go), 5);
     };
     const receiver = await receiverOf(t, { respond: late });
-    const { send, transport } = createSender(t);
+    const { post, send, transport, clock } = createSender(t);
     assert.deepEqual(await send(receiver.origin), delivered);
     await waitFor('the connection to be dropped', () => transport.count().connections === 0);
-    assert.deepEqual(await send(receiver.origin), delivered);
+    assert.deepEqual(await endOf(post(receiver.origin), clock), delivered);
   });
 });
 
@@ -162,6 +163,30 @@ describe('other requests of the service', () => {
     const receiver = await receiverOf(t, { respond: raw(go + ok) });
     const fetch = fetchOf(t);
     for (let n = 0; n < 2; n += 1) assert.equal(await (await fetch(receiver)).text(), 'ok');
+  });
+
+  /** A server that responds to each connection before any request, and reads none. */
+  const early = (t: TestContext, text: string): Promise<Receiver> => {
+    const greet: ReceiverOptions['greet'] = (wire) => {
+      wire.socket.pause();
+      void wire.write(text);
+    };
+    return receiverOf(t, { greet });
+  };
+
+  test('a token endpoint that responds before the request fails', async (t) => {
+    const server = await early(t, tokens(tokenBody('abc')));
+    const { endpoints } = createTokenFixture(t);
+    assert.deepEqual(await endpoints.fetch(1, credentialsOf(server.origin)), {
+      kind: 'failed',
+      detail: 'token endpoint: protocol: response before the request',
+    });
+  });
+
+  test('a server of alerts, keys or sign-in that responds before the request fails', async (t) => {
+    const receiver = await early(t, ok);
+    const error = ({ cause }: Error): boolean => Object(cause).code === 'invalid_response';
+    await assert.rejects(fetchOf(t)(receiver), error);
   });
 
   test('a server of alerts, keys or sign-in may not send 101, or 100 without end', async (t) => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import type { AttemptResult } from '../../../src/core/retry.ts';
+import { authority, trusted } from '../../helpers/certificates.ts';
 import { waitFor } from '../../helpers/leat.ts';
 import {
   drip,
@@ -16,7 +17,7 @@ import {
   reply,
   type Reply,
 } from '../../helpers/receiver.ts';
-import { attempted, createSender, timeoutMs } from '../../helpers/sender.ts';
+import { attempted, createSender, endOf, timeoutMs } from '../../helpers/sender.ts';
 
 /** Describes a result in short: `answered 200 text` or `cause: detail`. */
 function inWords(result: AttemptResult): string {
@@ -332,26 +333,29 @@ describe('a receiver that sends unsolicited data', () => {
   test('a second response after the first is not taken for that of the next request', async (t) => {
     const two = `${ok}Content-Length: 5\r\n\r\nfirst${ok}Content-Length: 6\r\n\r\nsecond`;
     const receiver = await receiverOf(t, { respond: inTurn(raw(two), reply(503, 'third')) });
-    const { send } = createSender(t);
-    assert.equal(inWords(await send(receiver.origin)), 'answered 200 first');
-    assert.equal(inWords(await send(receiver.origin)), 'answered 503 third');
+    const { post, clock } = createSender(t);
+    const next = async (): Promise<string> => inWords(await endOf(post(receiver.origin), clock));
+    assert.equal(await next(), 'answered 200 first');
+    assert.equal(await next(), 'answered 503 third');
     assert.equal(receiver.connections, 2);
   });
 
   test('a response after one without a body is not taken for that of the next request', async (t) => {
     const two = `HTTP/1.1 204 No Content\r\n\r\n${ok}Content-Length: 6\r\n\r\nsecond`;
     const receiver = await receiverOf(t, { respond: inTurn(raw(two), reply(503, 'third')) });
-    const { send } = createSender(t);
-    assert.equal(inWords(await send(receiver.origin)), 'answered 204');
-    assert.equal(inWords(await send(receiver.origin)), 'answered 503 third');
+    const { post, clock } = createSender(t);
+    const next = async (): Promise<string> => inWords(await endOf(post(receiver.origin), clock));
+    assert.equal(await next(), 'answered 204');
+    assert.equal(await next(), 'answered 503 third');
   });
 
   test('garbage after a response does not affect the next request', async (t) => {
     const answer = inTurn(raw(`${ok}Content-Length: 5\r\n\r\nfirst\x00\xffgarbage`), reply(204));
     const receiver = await receiverOf(t, { respond: answer });
-    const { send } = createSender(t);
-    assert.equal(inWords(await send(receiver.origin)), 'answered 200 first');
-    assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+    const { post, clock } = createSender(t);
+    const next = async (): Promise<string> => inWords(await endOf(post(receiver.origin), clock));
+    assert.equal(await next(), 'answered 200 first');
+    assert.equal(await next(), 'answered 204');
   });
 
   test('data on an idle connection does not affect the next request', async (t) => {
@@ -361,10 +365,11 @@ describe('a receiver that sends unsolicited data', () => {
         setTimeout(() => void wire.write(`${ok}Content-Length: 3\r\n\r\nlie`), 5);
       },
     });
-    const { send, transport } = createSender(t);
-    assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+    const { post, clock, transport } = createSender(t);
+    const next = async (): Promise<string> => inWords(await endOf(post(receiver.origin), clock));
+    assert.equal(await next(), 'answered 204');
     await waitFor('the connection to be dropped', () => transport.count().connections === 0);
-    assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+    assert.equal(await next(), 'answered 204');
   });
 
   test('a receiver that sends before each request is not retried without end', async (t) => {
@@ -380,6 +385,72 @@ describe('a receiver that sends unsolicited data', () => {
       return result !== undefined;
     });
     assert.ok(receiver.connections <= 2, `${receiver.connections} connections`);
+  });
+
+  for (const [scheme, tls] of [['http'], ['https', trusted]] as const) {
+    test(`a 200 that is sent before the request over ${scheme} is no response to it`, async (t) => {
+      const receiver = await receiverOf(t, {
+        ...(tls === undefined ? {} : { tls }),
+        greet: (wire) => {
+          wire.socket.pause();
+          void wire.write(`${ok}Content-Length: 0\r\n\r\n`);
+          wire.end();
+        },
+      });
+      const { post, clock, transport } = createSender(t, { tls: { ca: authority } });
+      // The server ends the handshake of TLS later than the client.
+      if (tls !== undefined) transport.noteUnasked(receiver.origin);
+      for (let round = 0; round < 5; round++) {
+        const result = await endOf(post(receiver.origin), clock);
+        assert.equal(inWords(result), 'protocol: response before the request', `round ${round}`);
+      }
+      assert.equal(receiver.requests.length, 0);
+    });
+  }
+
+  test('an origin that sent a response without a request gets one request a connection for ten minutes', async (t) => {
+    const refused = 'HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n';
+    const accepted = 'HTTP/1.1 204 No Content\r\n\r\n';
+    const receiver = await receiverOf(t, {
+      respond: async (wire) => {
+        await wire.write(accepted);
+        setTimeout(() => void wire.write(accepted), 5);
+      },
+    });
+    const { post, transport, clock } = createSender(t);
+    const next = async (): Promise<string> => inWords(await endOf(post(receiver.origin), clock));
+    assert.equal(await next(), 'answered 204');
+    await waitFor('the connection to be dropped', () => transport.count().connections === 0);
+    receiver.respond = async (wire) => {
+      await wire.write(receiver.requests.length % 2 === 0 ? refused : accepted);
+      setImmediate(() => void wire.write(accepted));
+    };
+    const results: string[] = [];
+    for (let round = 0; round < 12; round++) results.push(await next());
+    assert.deepEqual(
+      results,
+      results.map((_, round) => (round % 2 === 0 ? 'answered 503' : 'answered 204')),
+    );
+    assert.equal(receiver.connections, 13);
+    receiver.respond = reply(204);
+    await clock.advance(600_000);
+    for (let round = 0; round < 3; round++) await next();
+    assert.equal(receiver.connections, 14);
+  });
+
+  test('data on one connection ends the other idle ones of its origin, and those of no other', async (t) => {
+    const receiver = await receiverOf(t);
+    const other = await receiverOf(t);
+    const { post, send, transport, clock } = createSender(t);
+    await Promise.all([send(receiver.origin), send(receiver.origin), send(other.origin)]);
+    receiver.respond = raw(`HTTP/1.1 204 No Content\r\n\r\n${ok}`);
+    await send(receiver.origin);
+    await waitFor('the origin to be noted', () => transport.idle(receiver.origin) === 0);
+    receiver.respond = reply(204);
+    await endOf(post(receiver.origin), clock);
+    await send(other.origin);
+    assert.deepEqual([receiver.connections, other.connections], [3, 1]);
+    await waitFor('the connections to be closed', () => receiver.open === 0);
   });
 });
 
@@ -399,15 +470,15 @@ describe('arbitrary bytes', () => {
 
   test('with any bytes as response an attempt ends, and the next one succeeds', async (t) => {
     const receiver = await receiverOf(t);
-    const { send, transport } = createSender(t, { timeoutMs: 3_600_000 });
+    const { post, clock, transport } = createSender(t, { timeoutMs: 3_600_000 });
+    const next = async (): Promise<string> => inWords(await endOf(post(receiver.origin), clock));
     await fc.assert(
       fc.asyncProperty(fc.array(piece, { maxLength: 12 }), fc.boolean(), async (parts, isReset) => {
         const bytes = Buffer.from(parts.join(''), 'latin1');
         receiver.respond = isReset ? rawThenReset(bytes) : rawThenEnd(bytes);
-        const result = await send(receiver.origin);
-        assert.match(inWords(result), /^(answered \d{3}|protocol|reset)/);
+        assert.match(await next(), /^(answered \d{3}|protocol|reset)/);
         receiver.respond = reply(204);
-        assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+        assert.equal(await next(), 'answered 204');
       }),
       { numRuns: 150 },
     );

@@ -22,7 +22,7 @@ import {
 } from '../../../src/delivery/signing-transport.ts';
 import { createSenderThreads } from '../../../src/delivery/threads/sender-threads.ts';
 import { authority, trusted } from '../../helpers/certificates.ts';
-import { hang, raw, rawThenEnd, receiverOf, reply } from '../../helpers/receiver.ts';
+import { hang, inTurn, raw, rawThenEnd, receiverOf, reply } from '../../helpers/receiver.ts';
 import { waitFor } from '../../helpers/wait.ts';
 import { newEvent, newStream } from '../../store/contract/fixture.ts';
 import { secret, settings } from '../fixture.ts';
@@ -170,6 +170,29 @@ describe('sender threads', () => {
     const before = here.length;
     receiver.respond = raw(`${go}${go}HTTP/1.1 204 No Content\r\n\r\n`);
     for (let n = 0; n < 3; n += 1) assert.deepEqual(await send(receiver.origin), delivered);
+    assert.equal(here.length, before);
+  });
+
+  test('send one request a connection to an origin that one of them found to respond unasked', async (t) => {
+    const receiver = await receiverOf(t, { respond: hang });
+    const { ready, post, send, here } = await createFixture(t, { count: 2 });
+    await ready(1);
+    for (let n = 0; n < 65; n += 1) post(receiver.origin);
+    await ready(2);
+    const liar = await receiverOf(t);
+    const before = here.length;
+    // One connection of each thread…
+    await Promise.all([send(liar.origin), send(liar.origin)]);
+    assert.equal(liar.connections, 2);
+    // …of which one gets an unasked response.
+    const second = 'HTTP/1.1 204 No Content\r\n\r\n';
+    liar.respond = inTurn(raw(`${second}${second}`), reply(204));
+    await send(liar.origin);
+    await waitFor('both threads to know it', async () => {
+      const { connections } = liar;
+      await Promise.all([send(liar.origin), send(liar.origin)]);
+      return liar.connections - connections === 2;
+    });
     assert.equal(here.length, before);
   });
 

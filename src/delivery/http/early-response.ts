@@ -1,0 +1,23 @@
+import type { Socket } from 'node:net';
+import { InvalidResponse } from './transport-error.ts';
+
+/** The peer sent bytes before any request was written: no request can have caused them. */
+export class EarlyResponse extends InvalidResponse {
+  constructor() {
+    super('response before the request');
+  }
+}
+
+/**
+ * Calls `ready` once the event loop has read what the peer of a new connection has sent so far; ends the
+ * connection with {@link EarlyResponse} when that was something. The first immediate runs before the next
+ * poll, the second one after it. Calls nothing when the socket was destroyed meanwhile.
+ */
+export function whenSilent(socket: Socket, ready: () => void): void {
+  const check = (): void => {
+    if (socket.destroyed) return;
+    if (socket.readableLength > 0) socket.destroy(new EarlyResponse());
+    else ready();
+  };
+  setImmediate(() => setImmediate(check));
+}
