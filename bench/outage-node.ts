@@ -73,6 +73,7 @@ function startDispatcher(store: Store): ReturnType<typeof createDispatcher> {
     names: createNameLookups({ clock, resolve, limits: limits.names }),
     inspector: createInspector({ clock, settings: limits.inspector }),
     timeoutMs: 10_000,
+    connectionMs: 60_000,
     ...limits.response,
   });
   const dispatcher = createDispatcher({

@@ -102,7 +102,7 @@ describe('the dependency rule', () => {
     ['store/sqlite/log.ts', "import { DatabaseSync } from 'node:sqlite';"],
     ['store/sqlite/log.ts', "import type { Log } from '../port/log.ts';"],
     ['delivery/runner.ts', "import type { Store } from '../store/port/store.ts';"],
-    ['delivery/http/transport.ts', "import { Agent } from 'undici';"],
+    ['delivery/http/http-connection.ts', "import { Agent } from 'undici';"],
     ['auth/keys.ts', "import { SignJWT } from 'jose';"],
     ['api/app.ts', "import swagger from '@fastify/swagger';"],
     ['api/app.ts', "import { createVerifier } from '../auth/verify.ts';"],

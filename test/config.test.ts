@@ -382,6 +382,7 @@ const variables: Record<
   LEAT_ATTEMPT_TIMEOUT_MS: number('attemptTimeoutMs', 10_000, 1, 600_000),
   LEAT_STREAM_CONCURRENCY: number('streamConcurrency', 64, 1, 10_000),
   LEAT_CONCURRENCY: number('concurrency', 1024, 1, 100_000),
+  LEAT_CONNECTION_SECONDS: number('connectionSeconds', 60, 1, 86_400),
   LEAT_SENDER_THREADS: {
     name: 'senderThreads',
     good: [

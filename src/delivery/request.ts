@@ -62,7 +62,15 @@ export function requestTemplateOf(
     tenant,
     origin,
     path: `${pathname}${search}`,
-    headers: ['content-type', 'application/json', 'user-agent', userAgent, ...header, ...own],
+    headers: [
+      'content-type',
+      'application/json',
+      'user-agent',
+      userAgent,
+      ...acceptOf([...header, ...own]),
+      ...header,
+      ...own,
+    ],
     timeoutMs: delivery?.timeoutMs,
     secretHeader: header[0] ?? 'authorization',
     keys: delivery?.signature === 'v1a' ? [] : signingSecrets.map(signingKeyOf),
@@ -74,6 +82,15 @@ export function requestTemplateOf(
     version,
     attributePrefix,
   };
+}
+
+/**
+ * Returns the header that every client sends: many firewalls refuse requests without one. A stream may have
+ * its own.
+ */
+function acceptOf(headers: readonly string[]): readonly string[] {
+  const hasOwn = headers.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'accept');
+  return hasOwn ? [] : ['accept', '*/*'];
 }
 
 function signingKeyOf({ secret, expiresAt }: SigningSecret): SigningKey {

@@ -13,6 +13,7 @@ import { createNameLookups, type NameLookups } from '../delivery/http/name-looku
 import { createResolver } from '../delivery/http/resolver.ts';
 import { createShortages, type Shortages } from '../delivery/http/shortages.ts';
 import { createTokenEndpoints } from '../delivery/http/token-endpoint.ts';
+import type { TransportDeps } from '../delivery/http/transport.ts';
 import { createLaterTransport } from '../delivery/later-transport.ts';
 import { createSigningTransport, type SigningTransport } from '../delivery/signing-transport.ts';
 import { createSenderThreads } from '../delivery/threads/sender-threads.ts';
@@ -64,7 +65,7 @@ export function openNetwork({
     if (log !== undefined) logReport(log, { kind: 'unexpected', error });
   };
   const count = config.senderThreads ?? Math.max(1, availableParallelism() - 1);
-  const bounds = { timeoutMs, ...limits.response };
+  const bounds = boundsOf(config);
   const idleConnectionsMax = config.concurrency;
   const here = createLaterTransport({
     open: async () => {
@@ -112,3 +113,17 @@ export function openNetwork({
     },
   };
 }
+
+/** Returns the bounds of attempts and their connections. */
+function boundsOf({ attemptTimeoutMs, connectionSeconds }: Config): AttemptBounds {
+  return {
+    timeoutMs: attemptTimeoutMs,
+    connectionMs: connectionSeconds * 1000,
+    ...limits.response,
+  };
+}
+
+type AttemptBounds = Pick<
+  TransportDeps,
+  'timeoutMs' | 'connectionMs' | 'bodyBytesMax' | 'textBytesMax'
+>;

@@ -42,6 +42,12 @@ export const deliverySettings = {
     example: '4',
     doc: 'threads that sign and send webhooks; with 0 the main thread does',
   },
+  connectionSeconds: {
+    variable: 'LEAT_CONNECTION_SECONDS',
+    parse: wholeNumber(1, 86_400),
+    fallback: '60',
+    doc: 'seconds after which a connection to a receiver carries no further request, also a busy one',
+  },
   inflightBytesMax: {
     variable: 'LEAT_INFLIGHT_BYTES',
     parse: wholeNumber(1_048_576, 1_099_511_627_776),

@@ -90,8 +90,11 @@ export const nameLimits = {
   /** How long addresses and failures are cached. */
   keptMs: 5000,
   failureKeptMs: 1000,
-  /** Cached addresses up to this age are used while a refresh runs or fails. */
-  usableMs: 60_000,
+  /**
+   * Cached addresses up to this age are used while a refresh runs or fails. Less than the shortest life of a
+   * connection by default, so that one that replaces an older one connects to addresses of a new lookup.
+   */
+  usableMs: 50_000,
   /** Cached names, some 300 bytes each. */
   namesMax: 50_000,
 } as const;

@@ -64,6 +64,29 @@ describe('prepareRequest', () => {
     assert.equal(headerOf(request, 'authorization'), 'Bearer kept-secret');
   });
 
+  test('Accept is sent as any client sends it, unless the stream has a header of that name', () => {
+    const ofHeaders = (options: Partial<Stream>): readonly (readonly [string, string])[] => {
+      const { headers } = prepareRequest(
+        requestTemplateOf(streamOf(options), settings),
+        event,
+        now,
+      );
+      const pairs = headers.flatMap((name, at): (readonly [string, string])[] =>
+        at % 2 === 0 ? [[name, headers[at + 1] ?? '']] : [],
+      );
+      return pairs.filter(([name]) => name.toLowerCase() === 'accept');
+    };
+    assert.deepEqual(ofHeaders({}), [['accept', '*/*']]);
+    const delivery = { headers: { ACCEPT: 'application/json' } };
+    assert.deepEqual(ofHeaders({ delivery }), [['ACCEPT', 'application/json']]);
+    const authorization = {
+      method: 'custom_header',
+      headerKey: 'Accept',
+      headerValue: 'x',
+    } as const;
+    assert.deepEqual(ofHeaders(withAuthorization(authorization)), [['Accept', 'x']]);
+  });
+
   test('the secrets of a custom header are its value and, after a scheme, the credentials alone', () => {
     const secretsOf = (headerValue: string): readonly string[] =>
       requestTemplateOf(

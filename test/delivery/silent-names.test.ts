@@ -73,6 +73,7 @@ for (const claimMs of [50, 1100]) {
       names,
       inspector: createInspector({ clock: fixture.clock, settings: limits.inspector }),
       timeoutMs: 10_000,
+      connectionMs: 60_000,
       bodyBytesMax: 65_536,
       textBytesMax: 2048,
     });

@@ -42,6 +42,7 @@ describe('an event on its way to a webhook', () => {
     const { method, headers, body, event } = await endpoint.arrival(1);
     assert.equal(method, 'POST');
     assert.equal(headers['content-type'], 'application/json');
+    assert.equal(headers['accept'], '*/*');
     assert.match(headers['user-agent'] ?? '', /^Leat\/[0-9]+\.[0-9]+\.[0-9]+$/);
     assert.equal(headers['authorization'], `Bearer ${token}`);
     assert.equal(headers['webhook-id'], event.id);

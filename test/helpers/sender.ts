@@ -72,6 +72,7 @@ export function createSender(
     names,
     inspector,
     timeoutMs,
+    connectionMs: 60_000,
     bodyBytesMax: 65_536,
     textBytesMax: 2048,
     ...deps,

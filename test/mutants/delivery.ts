@@ -56,8 +56,8 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a lack of file descriptors that is charged to the receiver',
     file: 'delivery/http/exchange.ts',
-    before: 'this.#end(shortageOf(error) ?? classifyTransportError(error, phase), false);',
-    after: 'this.#end(classifyTransportError(error, phase), false);',
+    before: 'this.#end(shortageOf(first) ?? classifyTransportError(first, phase), false);',
+    after: 'this.#end(classifyTransportError(first, phase), false);',
     killedBy: {
       file: 'test/delivery/http/egress.test.ts',
       title: 'a name server of this machine that cannot be reached is no error of the receiver',

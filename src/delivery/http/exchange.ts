@@ -13,6 +13,8 @@ export interface ExchangeConnection {
   phase: Phase;
   /** The exchange that uses it at present. */
   exchange: Exchange | undefined;
+  /** The first error of its socket: later ones follow from it. */
+  readonly error: Error | undefined;
   /** The request is about to be written. */
   begin(): void;
   /** Makes it available for the next request. */
@@ -127,7 +129,8 @@ export class Exchange {
   onResponseError(_controller: unknown, error: unknown): void {
     if (this.#isOver) return;
     const phase = this.connection?.phase ?? 'sent';
-    this.#end(shortageOf(error) ?? classifyTransportError(error, phase), false);
+    const first = this.connection?.error ?? error;
+    this.#end(shortageOf(first) ?? classifyTransportError(first, phase), false);
   }
 
   #respond(isComplete: boolean): void {

@@ -15,6 +15,9 @@ import type { UnaskedOrigins } from './unasked-origins.ts';
 export interface HttpConnection extends Connection, ExchangeConnection {
   readonly origin: string;
   readonly client: Client;
+  error: Error | undefined;
+  /** From then on it carries no further request. */
+  endsMs: number;
   /** The tenant of its present exchange. */
   tenant: number;
   /** It was used before. */
@@ -27,6 +30,8 @@ export interface HttpConnectionDeps {
   readonly clock: Clock;
   readonly connect: Connect;
   readonly lookup: Lookup;
+  /** Returns how long a connection carries further requests after it was opened. */
+  readonly lifeMs: () => number;
   readonly unasked: UnaskedOrigins;
   /** Receives it after each request. */
   readonly connections: {
@@ -39,7 +44,7 @@ export interface HttpConnectionDeps {
 export function openConnection(
   route: string,
   { origin, identity }: { readonly origin: string; readonly identity?: ClientIdentity | undefined },
-  { clock, connect, lookup, unasked, connections }: HttpConnectionDeps,
+  { clock, connect, lookup, lifeMs, unasked, connections }: HttpConnectionDeps,
 ): HttpConnection {
   let socket: Socket | undefined;
   let interim: InterimResponses | undefined;
@@ -52,11 +57,15 @@ export function openConnection(
     ...clientOptions,
     connect: (target: ConnectTarget, connected: Connected) => {
       connection.phase = 'connecting';
+      connection.endsMs = clock.elapsedMs() + lifeMs();
       const own = { ...target, identity, wait: unasked.has(origin) ? wait : undefined };
       socket = connect(own, lookupFunction, (...result) => {
         if (result[0] instanceof EarlyResponse) unasked.note(origin);
         connected(...result);
       });
+      connection.error = undefined;
+      // Such as the alert that refuses a client certificate: undici goes by the end that follows.
+      socket.once('error', (error) => (connection.error = error));
       interim = acceptInterimResponses(socket);
       // First, because the next listener may send the request.
       socket.prependOnceListener('connect', () => (connection.phase = 'securing'));
@@ -69,6 +78,8 @@ export function openConnection(
     client,
     phase: 'connecting',
     exchange: undefined,
+    error: undefined,
+    endsMs: 0,
     tenant: 0,
     isReused: false,
     isAsked: false,

@@ -79,6 +79,8 @@ class Fetch {
   readonly #cut = new AbortController();
   #phase: Phase = 'connecting';
   #socket: Socket | undefined;
+  /** The first error of the socket: later ones follow from it. */
+  #error: Error | undefined;
 
   constructor(
     connect: ReturnType<typeof createConnect>,
@@ -119,8 +121,9 @@ class Fetch {
       this.#phase = 'receiving';
       const text = await this.#textOf(body);
       return text === undefined ? tooLong : readTokenResponse(statusCode, text);
-    } catch (error) {
+    } catch (thrown) {
       if (this.#cut.signal.aborted) return timedOut;
+      const error = this.#error ?? thrown;
       const shortage = shortageOf(error);
       if (shortage !== undefined) {
         return { kind: 'failed', detail: `token endpoint: ${shortage.code}`, shortage };
@@ -141,6 +144,7 @@ class Fetch {
       connect: (target: ConnectTarget, connected: Connected) => {
         const socket = this.#connect(target, this.#lookup, connected);
         this.#socket = socket;
+        socket.once('error', (error) => (this.#error = error));
         acceptInterimResponses(socket);
         socket.once('connect', () => (this.#phase = 'securing'));
         // Also interim responses and chunk framing, which the parser accepts without limit.

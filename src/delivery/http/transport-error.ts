@@ -156,9 +156,12 @@ function codeOf(error: unknown): string {
   return error instanceof AggregateError ? codeOf(error.errors[0]) : '';
 }
 
-/** Returns a code of the system, of TLS or of the parser; others are not shown. */
+/**
+ * Returns a code of the system, of TLS or of the parser; others are not shown. OpenSSL has names with a slash,
+ * such as `ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE`.
+ */
 function shown(code: string): string | undefined {
-  return /^(?!UND_ERR_|ERR_ASSERTION|ERR_INTERNAL)[A-Z][A-Z0-9_]{2,63}$/.test(code)
+  return /^(?!UND_ERR_|ERR_ASSERTION|ERR_INTERNAL)[A-Z][A-Z0-9_/]{2,63}$/.test(code)
     ? code
     : undefined;
 }

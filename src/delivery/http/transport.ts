@@ -103,6 +103,12 @@ export interface TransportDeps {
   readonly bodyBytesMax: number;
   /** Bytes of it that are kept as text. */
   readonly textBytesMax: number;
+  /**
+   * A connection carries no request that begins later than this after it was opened, and up to a tenth less, so
+   * that those that were opened together are not replaced together. A receiver that has moved to other
+   * addresses is reached there then.
+   */
+  readonly connectionMs: number;
   /** Idle connections, over all origins. */
   readonly idleConnectionsMax?: number;
   /** Called when the number of idle connections of a route has changed. */
@@ -128,11 +134,16 @@ export function createTransport(deps: TransportDeps): HttpTransport {
   const connect = createConnect(deps);
   const timeouts = new Timeouts<Exchange>(clock, (exchange) => exchange.cutOff('timeout'));
   const lookup = createLookup(deps);
+  let opened = 0;
+  const lifeMs = (): number => {
+    opened += 1;
+    return deps.connectionMs * (1 - (opened % lives) / lives / 10);
+  };
   const unasked = new UnaskedOrigins(clock, deps.unaskedFound);
   const connections: ConnectionPool<HttpConnection, WebhookRequest> = createConnectionPool({
     open: (route, request) =>
-      openConnection(route, request, { clock, connect, lookup, unasked, connections }),
-    isReusable: ({ origin }) => !unasked.has(origin),
+      openConnection(route, request, { clock, connect, lookup, lifeMs, unasked, connections }),
+    isReusable: ({ origin, endsMs }) => clock.elapsedMs() < endsMs && !unasked.has(origin),
     idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
     idleChanged: deps.idleChanged,
   });
@@ -172,6 +183,9 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     noteUnasked: (origin) => unasked.learn(origin),
   };
 }
+
+/** Different lives of connections. */
+const lives = 16;
 
 function hasExpired({ identity }: RequestNeeds, clock: Pick<Clock, 'now'>): boolean {
   return identity !== undefined && identity.expiresAt <= clock.now();

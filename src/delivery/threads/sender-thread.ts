@@ -28,7 +28,7 @@ export interface SenderThreadData
     EgressOptions,
     Pick<
       TransportDeps,
-      'timeoutMs' | 'bodyBytesMax' | 'textBytesMax' | 'idleConnectionsMax' | 'tls'
+      'timeoutMs' | 'connectionMs' | 'bodyBytesMax' | 'textBytesMax' | 'idleConnectionsMax' | 'tls'
     > {}
 
 const port = parentPort;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { TLSSocket } from 'node:tls';
+import { type SecureVersion, TLSSocket } from 'node:tls';
 import type { AttemptResult } from '../../../src/core/retry.ts';
 import type { ClientIdentity } from '../../../src/delivery/http/connect.ts';
 import { authority, ofAnotherHost, selfSigned, trusted } from '../../helpers/certificates.ts';
@@ -21,13 +21,24 @@ function identityOf(id: string, { cert, key }: typeof trusted): ClientIdentity {
 const one = identityOf('one', trusted);
 const other = identityOf('other', ofAnotherHost);
 
+/** In TLS 1.3 the alert follows the handshake of the client. OpenSSL names the other one with a slash. */
+const refusals = [
+  ['TLSv1.2', 'ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE'],
+  ['TLSv1.3', 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED'],
+] as const;
+
+interface VerifierOptions {
+  readonly rejectUnauthorized?: boolean;
+  readonly maxVersion?: SecureVersion;
+}
+
 /** Starts a server that requires a certificate of the authority, and notes whose it was. */
 async function startVerifier(
   t: TestContext,
-  { rejectUnauthorized = true } = {},
+  { rejectUnauthorized = true, maxVersion }: VerifierOptions = {},
 ): Promise<{ readonly receiver: Receiver; readonly names: string[] }> {
   const names: string[] = [];
-  const tls = { ...trusted, ca: authority, requestCert: true, rejectUnauthorized };
+  const tls = { ...trusted, ca: authority, requestCert: true, rejectUnauthorized, maxVersion };
   const receiver = await receiverOf(t, {
     tls,
     respond: (wire, request) => {
@@ -58,6 +69,19 @@ describe('a receiver that requires a client certificate', () => {
     }
     assert.equal(receiver.requests.length, 0);
   });
+
+  for (const [version, alert] of refusals) {
+    test(`the alert of a receiver that wants a certificate is shown, ${version}`, async (t) => {
+      const { receiver } = await startVerifier(t, { maxVersion: version });
+      const { send } = createSender(t, { tls: { ca: authority } });
+      // A short request is written as a whole before the alert arrives, a long one is not.
+      for (const body of ['{}', JSON.stringify('a'.repeat(200_000))]) {
+        const refused = { kind: 'error', cause: 'tls', detail: alert };
+        assert.deepEqual(await send(receiver.origin, { body }), refused);
+      }
+      assert.equal(receiver.requests.length, 0);
+    });
+  }
 });
 
 describe('connections', () => {
@@ -82,7 +106,7 @@ describe('connections', () => {
     const { send, transport, clock } = createSender(t, { tls: { ca: authority } });
     assert.deepEqual(await send(origin, { identity: one }), delivered);
     // The result of the lookup is forgotten; the connection is idle.
-    clock.move(61_000);
+    clock.move(52_000);
     assert.equal(transport.isReady(origin, { identity: one }), true);
     assert.equal(transport.isReady(origin, { identity: other }), false);
     assert.equal(transport.isReady(origin), false);

@@ -60,6 +60,7 @@ async function createFixture(t: TestContext): Promise<Fixture> {
       }),
       inspector: createInspector({ clock: systemClock, settings: limits.inspector }),
       timeoutMs: 2000,
+      connectionMs: 60_000,
       bodyBytesMax: 65_536,
       textBytesMax: 2048,
     });

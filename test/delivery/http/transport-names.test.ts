@@ -93,6 +93,40 @@ describe('preparing an attempt', () => {
   });
 });
 
+test('connections that are never idle for long are replaced in time, at the present addresses of the name', async (t) => {
+  let address = '127.0.0.1';
+  const { post, port, receiver, transport, clock } = await createFixture(t, () => [address]);
+  const moved = await startReceiver({ host: '127.0.0.2', port });
+  t.after(() => moved.close());
+  receiver.respond = (wire) => wire.write('HTTP/1.1 204 No Content\r\n\r\n');
+  const origin = `http://moving.test:${port}`;
+  const atOnce = 20;
+  /** Sends on all connections at once. */
+  const round = async (): Promise<void> => {
+    await transport.prepare(1, origin);
+    const sent = Array.from({ length: atOnce }, () => post(origin).ended);
+    for (const result of await Promise.all(sent)) assert.deepEqual(result, delivered);
+  };
+  await round();
+  address = '127.0.0.2';
+  const perRound: number[] = [];
+  for (let second = 2; second <= 62; second += 4) {
+    await clock.advance(4000);
+    const before = moved.requests.length;
+    await round();
+    perRound.push(moved.requests.length - before);
+  }
+  // None in the first 52 s, some at 56 s, and all from 60 s on: the lives differ by a tenth.
+  assert.deepEqual(
+    perRound.slice(0, 13),
+    Array.from({ length: 13 }, () => 0),
+  );
+  assert.ok((perRound[13] ?? 0) > 0 && (perRound[13] ?? atOnce) < atOnce, perRound.join(' '));
+  assert.deepEqual(perRound.slice(14), [atOnce, atOnce]);
+  assert.equal(receiver.connections, atOnce);
+  assert.equal(moved.connections, atOnce);
+});
+
 test('an origin is ready when it has an idle connection, an address or a valid lookup result', async (t) => {
   const { transport, port, receiver, post, questions, clock } = await createFixture(t, zone);
   assert.equal(transport.isReady('http://192.0.2.1:8080'), true);

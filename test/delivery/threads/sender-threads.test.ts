@@ -80,7 +80,13 @@ async function createFixture(
   });
   const inspector = createInspector({ clock: systemClock, settings: limits.inspector });
   t.after(() => inspector.close());
-  const data = { allow, timeoutMs, ...limits.response, tls: { ca: authority } };
+  const data = {
+    allow,
+    timeoutMs,
+    connectionMs: 60_000,
+    ...limits.response,
+    tls: { ca: authority },
+  };
   const egress = createEgressRule({ allow });
   const http = createTransport({ ...data, clock: systemClock, egress, names, inspector });
   const unexpected: unknown[] = [];
@@ -193,6 +199,17 @@ describe('sender threads', () => {
       await Promise.all([send(liar.origin), send(liar.origin)]);
       return liar.connections - connections === 2;
     });
+    assert.equal(here.length, before);
+  });
+
+  test('show the alert of a receiver that wants a client certificate', async (t) => {
+    const tls = { ...trusted, ca: authority, requestCert: true };
+    const receiver = await receiverOf(t, { tls });
+    const { ready, send, here } = await createFixture(t);
+    await ready(1);
+    const before = here.length;
+    const detail = 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED';
+    assert.deepEqual(await send(receiver.origin), { kind: 'error', cause: 'tls', detail });
     assert.equal(here.length, before);
   });
 
