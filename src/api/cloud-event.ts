@@ -1,9 +1,23 @@
+import { isUri } from '../schemas/schema.ts';
 import { badBody, quoted } from './http/problem.ts';
 import { isRawJSON } from './http/verbatim.ts';
 
 /**
+ * Removes the attributes of CloudEvents that are null: they count as absent (CloudEvents 1.0.2, JSON event
+ * format, section 2.2). `data` is no attribute. Changes the objects.
+ */
+export function removeUnset(events: readonly unknown[]): void {
+  for (const event of events) {
+    if (typeof event !== 'object' || event === null) continue;
+    for (const [name, value] of Object.entries(event)) {
+      if (value === null && name !== 'data') Reflect.deleteProperty(event, name);
+    }
+  }
+}
+
+/**
  * Checks the attributes of a CloudEvent that are delivered unchanged: optional ones like `subject`, and
- * extensions. Throws 400 for a name or a value that CloudEvents 1.0.2 (sections 3.1 and 3.1.1) does not
+ * extensions. Throws 400 for a name or a value that CloudEvents 1.0.2 (sections 3.1, 3.1.1 and 3.1.2) does not
  * allow, for a name that begins with the service's `prefix`, and for data that is not JSON.
  */
 export function checkExtensions(
@@ -28,6 +42,14 @@ function valueViolation(name: string, value: unknown): string | undefined {
     return typeof value === 'string' && isJsonType(value)
       ? undefined
       : 'Only JSON data is accepted';
+  }
+  if (name === 'subject') {
+    return typeof value === 'string' && value !== '' ? undefined : 'Expected a string, not empty';
+  }
+  if (name === 'dataschema') {
+    return typeof value === 'string' && isUri(value)
+      ? undefined
+      : 'Expected a URI with a scheme, such as https://example.com/order.json';
   }
   const simple = typeof value === 'string' || typeof value === 'boolean' || isInteger(value);
   return simple ? undefined : 'Expected a string, a boolean or an integer of 32 bits';

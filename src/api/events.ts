@@ -1,12 +1,21 @@
 import { createTimeWriter } from '../core/date.ts';
 import { makeBodyFromText } from '../core/envelope.ts';
 import { isEventId, keyedEventId, makeId } from '../core/ids.ts';
+import { StoreEventIdInUse } from '../core/errors.ts';
 import { formatOffset } from '../core/offset.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import type { Appended, NewEvent } from '../core/types.ts';
-import { publish, published, publishCloudEvent, publishCloudEvents } from '../schemas/events.ts';
+import {
+  publish,
+  published,
+  publishCloudEvent,
+  publishCloudEvents,
+  publishHeaders,
+} from '../schemas/events.ts';
 import type { Store } from '../store/port/store.ts';
 import type { EventBodies } from './event-bodies.ts';
+import { conflict, type Problem } from './http/problem.ts';
+import { idempotencyKeyOf } from './idempotency-key.ts';
 import { type Call, type Operation, operation, type OperationResponse } from './operation.ts';
 import type { EventForm, SentEvent } from './sent-events.ts';
 import type { ApiSettings } from './settings.ts';
@@ -30,7 +39,7 @@ const cloudEvents = 'application/cloudevents-batch+json';
 export type Publication = Pick<
   Call<unknown, unknown, Uint8Array>,
   'tenant' | 'body' | 'mediaType' | 'now' | 'waitedMs' | 'trace'
->;
+> & { readonly idempotencyKey?: string | undefined };
 
 /** Reads, checks and appends the events of a body. Rejects with 400, 413 and the errors of the store. */
 export type Publish = (
@@ -49,7 +58,7 @@ export function eventOperations({ publish: handle, settings }: EventDeps): Opera
       path: '/events',
       summary: 'Publish one event, or an array of them',
       description:
-        'All of them are stored, or none. An id that is already in the log returns its first offset.',
+        'All of them are stored, or none. An id that is already in the log returns its first offset and `repeated`; with another type or other data it is 409.',
       tag: 'Events',
       scopes: ['create:events'],
       lifecycle: 'Early Access',
@@ -64,8 +73,11 @@ export function eventOperations({ publish: handle, settings }: EventDeps): Opera
         unparsed: true,
       },
       success: 202,
+      errors: [409],
+      headers: publishHeaders,
       response: published,
-      handle,
+      handle: (call) =>
+        handle({ ...call, idempotencyKey: idempotencyKeyOf(call.header('idempotency-key')) }),
     }),
   ];
 }
@@ -75,18 +87,31 @@ export function createPublisher(deps: PublisherDeps): Publish {
   const { store, eventBodies } = deps;
   const makeEvent = createEventMaker(deps);
   return (publication) => {
-    const { tenant, body, mediaType } = publication;
-    const sent = { bytes: body, form: formOf(mediaType) };
+    const { tenant, body, mediaType, idempotencyKey } = publication;
+    const sent = { bytes: body, form: formOf(mediaType), idempotencyKey };
     return eventBodies.read(tenant.id, sent, async ({ events, isArray }) => {
-      const appended = await store.log.append(
-        tenant.id,
-        events.map((event) => makeEvent(publication, event)),
-        publication.waitedMs,
-      );
+      const appended = await store.log
+        .append(
+          tenant.id,
+          events.map((event) => makeEvent(publication, event)),
+          publication.waitedMs,
+        )
+        .catch((error: unknown) => {
+          if (!(error instanceof StoreEventIdInUse)) throw error;
+          throw idInUse(isArray ? `${error.index}.id` : 'id');
+        });
       if (!isArray) return { json: show(appended[0]) };
       return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };
     });
   };
+}
+
+/** Returns 409; `property` is the path of the id in the body. */
+function idInUse(property: string): Problem {
+  return conflict(
+    `The log has an event with the id on property ${property}, with another type or other data. Nothing was stored: send that event as it was, or with another id.`,
+    'event_id_in_use',
+  );
 }
 
 /** Returns the form of a media type; the body reader has rejected all other media types. */
@@ -106,12 +131,12 @@ function createEventMaker({
   const writeTime = createTimeWriter();
   const { serviceName: service, attributePrefix: prefix } = settings;
   return ({ tenant, now, trace }, sent) => {
-    const { type, dataJson = '{}', extensionsJson, time = now, key } = sent;
+    const { type, dataJson = '{}', extensionsJson, time = now, key, content } = sent;
     const id = key === undefined ? makeId('evt_', now, random) : idOf(key);
     const { name: tenantName } = tenant;
     const parts = { id, type, time, dataJson, extensionsJson, tenantName, service, prefix };
     const body = makeBodyFromText(parts, writeTime);
-    return { id, chosen: key !== undefined, type, time, body, trace };
+    return { id, chosen: key !== undefined, content, type, time, body, trace };
   };
 }
 
@@ -122,7 +147,7 @@ function idOf(key: readonly string[]): string {
 }
 
 function show(event: Appended | undefined): string {
-  return event === undefined
-    ? ''
-    : `{"id":"${event.id}","offset":"${formatOffset(event.offset, event.id)}"}`;
+  if (event === undefined) return '';
+  const repeated = event.repeated ? ',"repeated":true' : '';
+  return `{"id":"${event.id}","offset":"${formatOffset(event.offset, event.id)}"${repeated}}`;
 }

@@ -10,8 +10,10 @@ import {
   publishCloudEvents,
 } from '../schemas/events.ts';
 import { checkVerbatimDepth, parseBody, type ParsedBody } from './http/body.ts';
-import { checkExtensions } from './cloud-event.ts';
+import { checkExtensions, removeUnset } from './cloud-event.ts';
+import { contentOf } from './event-content.ts';
 import { timeOf } from './formats.ts';
+import { badKey } from './idempotency-key.ts';
 import { badBody, tooLarge } from './http/problem.ts';
 import { bodyCheck, type Check } from './http/validation.ts';
 import { mayHoldInexactNumber, parseVerbatim } from './http/verbatim.ts';
@@ -26,6 +28,8 @@ export interface SentEvent {
   readonly time: Millis | undefined;
   /** The event id or the parts of the idempotency key; absent if Leat creates the id. */
   readonly key: readonly string[] | undefined;
+  /** With a key: the `content` for the log. */
+  readonly content: string | undefined;
 }
 
 export interface SentEvents {
@@ -42,6 +46,8 @@ export type EventForm = 'own' | 'cloudEvent' | 'cloudEvents' | 'test';
 export interface BodyToRead {
   readonly bytes: Uint8Array;
   readonly form: EventForm;
+  /** The id of its one event, from the header `Idempotency-Key`. */
+  readonly idempotencyKey?: string | undefined;
 }
 
 /** The limits of events. */
@@ -63,11 +69,15 @@ export function createEventReader(rules: EventRules): ReadEvents {
     cloudEvents: bodyCheck(publishCloudEvents),
     test: bodyCheck(testEvent),
   };
-  return ({ bytes, form }) => {
+  return ({ bytes, form, idempotencyKey }) => {
     const parsed = parseBody(bytes);
+    const isCloudEvent = form === 'cloudEvent' || form === 'cloudEvents';
+    if (isCloudEvent) removeUnset(listOf(parsed.value));
     checks[form](parsed.value);
     const isArray = Array.isArray(parsed.value);
     const sent = listOf(verbatimOf(bytes, parsed));
+    if (isCloudEvent) removeUnset(sent);
+    if (idempotencyKey !== undefined) applyKey(idempotencyKey, form, isArray ? undefined : sent[0]);
     const events = sent.map((event, index) => read(form, event, isArray ? `${index}.` : '', rules));
     // An event is never longer than its body.
     if (bytes.length > rules.eventBytesMax) {
@@ -96,6 +106,16 @@ function jsonBytes(event: unknown, dataJson: string | undefined): number {
   return Buffer.byteLength(rest) + ',"data":'.length + Buffer.byteLength(dataJson);
 }
 
+/** Makes the key the id of the event, the only one of the request. Throws 400 for a body that has no place for it. */
+function applyKey(idempotencyKey: string, form: EventForm, event: unknown): void {
+  if (form !== 'own') throw badKey('A CloudEvent has its key in source and id');
+  if (event === undefined) throw badKey('An array has an id for each event');
+  // The event is valid by the schema of its form.
+  const sent = event as { id?: string };
+  if (sent.id !== undefined && sent.id !== idempotencyKey) throw badKey('The event has another id');
+  sent.id = idempotencyKey;
+}
+
 /** Returns the parts of an event; `at` is its path in the body, for error messages. */
 function read(form: EventForm, event: unknown, at: string, rules: EventRules): SentEvent {
   // The event is valid by the schema of its form.
@@ -111,6 +131,7 @@ function ownEvent({ type, data, time, id }: NewEventSent, at: string): SentEvent
     extensionsJson: '',
     time: eventTimeOf(time, at),
     key: id === undefined ? undefined : [id],
+    content: id === undefined ? undefined : contentOf(type, data),
   };
 }
 
@@ -124,12 +145,20 @@ function cloudEvent(sent: CloudEventSent, at: string, prefix: string): SentEvent
     extensionsJson: fieldsJson(extensions),
     time: eventTimeOf(time, at),
     key: [source, id],
+    content: contentOf(type, data),
   };
 }
 
 function testEventOf({ event_type: type, data }: TestEventSent): SentEvent {
   const dataJson = data === undefined ? undefined : JSON.stringify(data);
-  return { type, dataJson, extensionsJson: '', time: undefined, key: undefined };
+  return {
+    type,
+    dataJson,
+    extensionsJson: '',
+    time: undefined,
+    key: undefined,
+    content: undefined,
+  };
 }
 
 function eventTimeOf(text: string | undefined, at: string): Millis | undefined {

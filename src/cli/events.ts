@@ -34,6 +34,7 @@ interface PublishOptions extends CommonOptions {
 interface Accepted {
   readonly id: string;
   readonly offset: string;
+  readonly repeated?: boolean;
 }
 
 /** `leat events …` */
@@ -88,9 +89,10 @@ async function publishOne(
     time,
   });
   const response = await run.api.send({ method: 'POST', path: '/events', body, repeatable: true });
-  const { id: eventId, offset } = response.body as Accepted;
+  const { id: eventId, offset, repeated } = response.body as Accepted;
+  const at = `${printable(eventId)} at offset ${printable(offset)}`;
   show(run, response.text, () => [
-    `Published ${printable(eventId)} at offset ${printable(offset)}.`,
+    repeated === true ? `The log had ${at} already.` : `Published ${at}.`,
   ]);
 }
 
@@ -121,10 +123,13 @@ async function publishMany(run: ApiRun, file: string | undefined): Promise<void>
   const { terminal, json, clock } = run;
   const startedMs = clock.elapsedMs();
   let published = 0;
+  let repeated = 0;
   const lines = file === undefined || file === '-' ? terminal.inputLines() : fileLines(file);
   try {
     for await (const batch of batchesOf(lines, clock)) {
-      for (const line of await publishBatch(run, batch)) if (json) terminal.print(line);
+      const accepted = await publishBatch(run, batch);
+      if (json) for (const each of accepted) terminal.print(writeJson(each));
+      repeated += accepted.filter((each) => each.repeated === true).length;
       published += batch.events.length;
       const perSecond = Math.round(
         published / Math.max(0.001, (clock.elapsedMs() - startedMs) / 1000),
@@ -142,16 +147,16 @@ async function publishMany(run: ApiRun, file: string | undefined): Promise<void>
     const before = `${counted(published, 'event')} before it ${published === 1 ? 'was' : 'were'} published.`;
     throw withSentence(error, before);
   }
-  if (!json) terminal.print(`Published ${counted(published, 'event')}.`);
+  const known = repeated === 0 ? '' : ` The log had ${repeated} of them already.`;
+  if (!json) terminal.print(`Published ${counted(published, 'event')}.${known}`);
 }
 
-/** Returns the accepted events as lines of JSON. */
-async function publishBatch(run: ApiRun, batch: Batch): Promise<string[]> {
+async function publishBatch(run: ApiRun, batch: Batch): Promise<Accepted[]> {
   const body = batch.events.map((event) => withId(run, event));
   try {
     const request = { method: 'POST', path: '/events', body, repeatable: true } as const;
     const { body: accepted } = await run.api.send(request);
-    return (Array.isArray(accepted) ? accepted : []).map(writeJson);
+    return Array.isArray(accepted) ? accepted : [];
   } catch (error) {
     throw withLine(error, batch);
   }

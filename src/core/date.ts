@@ -21,7 +21,6 @@ export function createTimeWriter(): (time: Millis) => string {
   };
 }
 
-const lengthMax = 30;
 const rfc3339 =
   /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
 
@@ -30,7 +29,7 @@ const rfc3339 =
  * a leap second, which no system clock distinguishes from the second after it.
  */
 export function parseTime(text: string): Millis | undefined {
-  const parts = text.length <= lengthMax ? rfc3339.exec(text) : null;
+  const parts = rfc3339.exec(text);
   if (parts === null) return undefined;
   const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts
     .slice(1, 7)

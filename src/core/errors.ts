@@ -75,6 +75,18 @@ export class StoreTextRefused extends StoreContentRefused {
   override readonly name = 'StoreTextRefused';
 }
 
+/** An event has the chosen id of another event with other content; nothing was appended. HTTP 409. */
+export class StoreEventIdInUse extends StoreContentRefused {
+  override readonly name = 'StoreEventIdInUse';
+  /** Of the event in the append. */
+  readonly index: number;
+
+  constructor(index: number) {
+    super('The log has an event with this id and other content.');
+    this.index = index;
+  }
+}
+
 /** The tenant of a write does not exist, or was removed concurrently. HTTP 404. */
 export class StoreTenantGone extends StoreContentRefused {
   override readonly name = 'StoreTenantGone';

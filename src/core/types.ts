@@ -25,6 +25,8 @@ export interface NewEvent {
   readonly id: string;
   /** True when the id comes from a client: only then the store checks whether the log has it. */
   readonly chosen: boolean;
+  /** Of a chosen one: 32 hexadecimal digits, the same for events with the same type and data. */
+  readonly content?: string | undefined;
   readonly type: string;
   /** When it happened, according to its publisher. */
   readonly time: Millis;

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { component, eventId, eventType, named, sentTime, time } from './schema.ts';
+import { closed, component, eventId, eventType, named, sentTime, time } from './schema.ts';
 
 /** An event as sent to webhooks (docs/http-api.md#event-envelope). */
 export const envelope = named(
@@ -73,9 +73,22 @@ export const publishCloudEvents = Type.Array(publishCloudEvent, {
   maxItems: itemsMax,
 });
 
+/** Headers of a request to publish. */
+export const publishHeaders = closed({
+  'Idempotency-Key': Type.Optional(
+    Type.String({
+      description:
+        'The id of the one event of the body, bare or in quotes; not for arrays and CloudEvents',
+    }),
+  ),
+});
+
 const accepted = component('AcceptedEvent', 'An accepted event', {
   id: eventId,
   offset: Type.String({ description: 'Position in the log' }),
+  repeated: Type.Optional(
+    Type.Literal(true, { description: 'The log had the event already; nothing was stored' }),
+  ),
 });
 
 /** One for each event sent, in the same order. */

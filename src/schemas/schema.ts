@@ -11,6 +11,7 @@ import { Compile, type Validator } from 'typebox/compile';
 import { withoutOuterBlanks } from './text-patterns.ts';
 
 export type { Static, TSchema } from 'typebox';
+export { IsUri as isUri } from 'typebox/format';
 
 /**
  * Returns a function that checks values against a schema. Its first call compiles the schema: the
@@ -103,7 +104,7 @@ export const eventType = Type.String({
 
 /** A time that a client sends; the handler checks that it is valid. */
 export const sentTime = (description: string): ReturnType<typeof Type.String> =>
-  Type.String({ maxLength: 30, description: `${description} (RFC 3339)` });
+  Type.String({ description: `${description} (RFC 3339)` });
 
 /** A time in responses. */
 export const time = Type.String({

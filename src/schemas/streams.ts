@@ -241,9 +241,7 @@ export const streamCreate = component('EventStreamCreate', 'A new event stream',
     }),
   ),
   status: Type.Optional(status),
-  start_from: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 30, description: startFromText }),
-  ),
+  start_from: Type.Optional(Type.String({ minLength: 1, description: startFromText })),
 });
 
 /** Body of an update: any subset. */

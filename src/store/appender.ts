@@ -3,6 +3,7 @@ import { StoreContentRefused, StoreUnavailable } from '../core/errors.ts';
 import type { Appended, NewEvent } from '../core/types.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { LogStore } from './port/log.ts';
+import { requireSameContent } from './rules/content.ts';
 import { lateMs } from './write-check.ts';
 import { MIB } from '../core/units.ts';
 
@@ -226,7 +227,9 @@ async function writeGroup(
   tenantQueue.beganMs = clock.elapsedMs();
   const leftMs = answerMs - (tenantQueue.beganMs - (group[0]?.sinceMs ?? 0));
   try {
-    const appended = await deps.write(tenant, joined(group), leftMs);
+    const all = joined(group);
+    requireSameContent(all);
+    const appended = await deps.write(tenant, all, leftMs);
     let taken = 0;
     for (const { events, resolve } of group) {
       resolve(appended.slice(taken, taken + events.length));

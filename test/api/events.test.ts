@@ -205,16 +205,90 @@ describe('the id of an event', () => {
     assert.equal((await publish({ ...event, id })).body.id, id);
   });
 
-  test('any other id is an idempotency key: a repeat returns the first event, for any content', async () => {
+  test('any other id is an idempotency key: a repeat returns the first event', async () => {
     const id = 'order-42-paid';
     const first = (await publish({ ...event, id })).body;
     assert.match(first.id, /^evt_/);
     const former = await head();
-    const repeat = await publish({ type: 'c.d', data: { other: true }, id });
+    const repeat = await publish({ ...event, id });
     assert.equal(repeat.status, 202);
-    assert.deepEqual(repeat.body, first);
+    assert.deepEqual(repeat.body, { ...first, repeated: true });
     assert.equal(await head(), former);
-    assert.deepEqual((await publish({ ...event, id: first.id })).body, first);
+    assert.deepEqual((await publish({ ...event, id: first.id })).body, repeat.body);
+  });
+
+  test('an id with another type or other data is refused, with the event it is sent with', async () => {
+    const sent = { type: 'a.b', id: 'compared', data: { a: 1, b: [{ c: 'x', d: null }] } };
+    await publish(sent);
+    const former = await head();
+    for (const other of [{ type: 'c.d' }, { data: {} }, { data: { ...sent.data, a: '1' } }]) {
+      const { status, body } = await publish({ ...sent, ...other });
+      assert.deepEqual([status, body.errorCode], [409, 'event_id_in_use']);
+      assert.match(body.message, / on property id, .* or with another id\.$/);
+      const { body: ofArray } = await publish([event, { ...sent, ...other }]);
+      assert.match(ofArray.message, / on property 1\.id, /);
+    }
+    const twice = await publish([
+      { ...event, id: 'new' },
+      { ...event, id: 'new' },
+      { type: 'c.d', data: {}, id: 'new' },
+    ]);
+    assert.match(twice.body.message, / on property 2\.id, /);
+    assert.equal(await head(), former);
+  });
+
+  test('the order of fields, blanks and the time of an event are not compared; texts of numbers are', async () => {
+    const of = (data: string): string => `{"type":"a.b","id":"by text","data":${data}}`;
+    await publish(of('{"n":1.0,"o":{"y":1,"x":12345678901234567890,"__proto__":2}}'));
+    const same = '{ "o": {"__proto__":2, "x":12345678901234567890,\n"y":1}, "n":1.0}';
+    assert.equal((await publish(of(same))).status, 202);
+    for (const other of [
+      same.replace('1.0', '1'),
+      same.replace('890,', '891,'),
+      same.replace('2,', '3,'),
+    ]) {
+      assert.equal((await publish(of(other))).status, 409, other);
+    }
+    const later = { type: 'a.b', id: 'by text', time: '2020-01-01T00:00:00Z' };
+    assert.equal((await publish({ ...later, data: {} })).status, 409);
+  });
+
+  test('large data is compared as well', async () => {
+    const of = (last: string): object => ({
+      type: 'a.b',
+      id: 'large',
+      data: { a: 'x'.repeat(100_000), last },
+    });
+    const first = (await publish(of('1'))).body;
+    assert.deepEqual((await publish(of('1'))).body, { ...first, repeated: true });
+    assert.equal((await publish(of('2'))).status, 409);
+  });
+
+  test('the header Idempotency-Key is the id of a single event', async () => {
+    const keyed = (body: unknown, key: string, headers = {}): ReturnType<typeof publish> =>
+      publish(body, { ...headers, 'idempotency-key': key });
+    const first = (await publish({ ...event, id: 'by "header"' })).body;
+    for (const key of ['by "header"', String.raw`"by \"header\""`]) {
+      assert.deepEqual((await keyed(event, key)).body, { ...first, repeated: true });
+      assert.deepEqual((await keyed({ ...event, id: 'by "header"' }, key)).body.id, first.id);
+      assert.equal((await keyed({ type: 'c.d', data: {} }, key)).status, 409);
+    }
+    const ofCloudEvent = { specversion: '1.0', id: '1', source: 'urn:a', ...event };
+    const bad: [unknown, string, object?][] = [
+      [{ ...event, id: 'other' }, 'key'],
+      [[event], 'key'],
+      [ofCloudEvent, 'key', cloudEvent],
+      [[ofCloudEvent], 'key', cloudEvents],
+      [event, ''],
+      [event, '""'],
+      [event, 'k'.repeat(256)],
+      [event, 'clé'],
+    ];
+    for (const [body, key, headers] of bad) {
+      const { status, body: problem } = await keyed(body, key, headers);
+      assert.deepEqual([status, problem.errorCode], [400, 'invalid_query_string'], key);
+      assert.match(problem.message, / on property Idempotency-Key \(Header, /);
+    }
   });
 
   test('an id that repeats within a request is stored once', async () => {
@@ -224,8 +298,8 @@ describe('the id of an event', () => {
       { ...event, id: 'twice' },
       { ...event, id: 'Twice' },
     ]);
-    assert.deepEqual(body[0], body[1]);
-    assert.notDeepEqual(body[0], body[2]);
+    assert.deepEqual({ ...body[0], repeated: true }, body[1]);
+    assert.notEqual(body[0].id, body[2].id);
     assert.equal(await head(), former + 2);
   });
 
@@ -234,7 +308,8 @@ describe('the id of an event', () => {
     const responses = await Promise.all(
       Array.from({ length: 20 }, () => publish({ ...event, id: 'raced' })),
     );
-    assert.equal(new Set(responses.map(({ text }) => text)).size, 1);
+    assert.equal(new Set(responses.map(({ body }) => body.id)).size, 1);
+    assert.equal(responses.filter(({ body }) => body.repeated).length, 19);
     assert.equal(await head(), former + 1);
   });
 
@@ -276,6 +351,36 @@ describe('CloudEvents', () => {
     });
   });
 
+  test('attributes of a CloudEvent that are null count as absent, also beside long numbers', async () => {
+    const unset = {
+      time: null,
+      subject: null,
+      dataschema: null,
+      datacontenttype: null,
+      region: null,
+    };
+    for (const data of ['{"n":1}', '{"n":1546130668394913822,"o":null}']) {
+      const sent = JSON.stringify({ ...event, ...unset, id: data, data: 0 }).replace(
+        '"data":0',
+        `"data":${data}`,
+      );
+      const { status, body } = await publish(sent, cloudEvent);
+      assert.equal(status, 202);
+      const stored = await bodyAt(body.offset);
+      assert.ok(stored.includes(`"data":${data}`), stored);
+      const names = Object.keys(JSON.parse(stored) as object);
+      assert.deepEqual(names.toSorted(), [
+        'data',
+        'id',
+        'source',
+        'specversion',
+        'svctenant',
+        'time',
+        'type',
+      ]);
+    }
+  });
+
   test('source and id of a CloudEvent together are its idempotency key', async () => {
     const of = async (source: string, id: string): Promise<string> =>
       (await publish({ ...event, source, id }, cloudEvent)).body.id;
@@ -306,9 +411,16 @@ describe('CloudEvents', () => {
     ['an attribute of the service', { ...event, svctenant: 'x' }, 'svctenant'],
     ['any name with the prefix', { ...event, svcother: 'x' }, 'svcother'],
     ['a name in capitals', { ...event, Subject: 'x' }, 'Subject'],
+    ['a null id', { ...event, id: null }, 'id'],
+    ['null as data', { ...event, data: null }, 'data'],
+    ['an empty subject', { ...event, subject: '' }, 'subject'],
+    ['a number as subject', { ...event, subject: 5 }, 'subject'],
+    ['an empty dataschema', { ...event, dataschema: '' }, 'dataschema'],
+    ['a dataschema without a scheme', { ...event, dataschema: 'order.json' }, 'dataschema'],
+    ['a dataschema with a blank', { ...event, dataschema: 'https://a.example/a b' }, 'dataschema'],
     ['an object as attribute', { ...event, subject: {} }, 'subject'],
-    ['a fraction as attribute', { ...event, subject: 1.5 }, 'subject'],
-    ['a large number as attribute', { ...event, subject: 2 ** 31 }, 'subject'],
+    ['a fraction as attribute', { ...event, sequence: 1.5 }, 'sequence'],
+    ['a large number as attribute', { ...event, sequence: 2 ** 31 }, 'sequence'],
     [
       '__proto__',
       '{"specversion":"1.0","id":"1","source":"s","type":"a.b","data":{},"__proto__":1}',

@@ -28,7 +28,22 @@ describe('leat events publish', { concurrency: 2 }, () => {
     assert.match(first.stdout, /^Published evt_\w{22} at offset \S+\.\n$/);
     const second = await shell.run([...words, '@data.json', '--id', 'key', '--json']);
     const again = await shell.run([...words, '@data.json', '--id', 'key', '--json']);
-    assert.equal(again.stdout, second.stdout);
+    assert.equal(again.stdout, second.stdout.replace('}', ',"repeated":true}'));
+    const told = await shell.run([...words, '@data.json', '--id', 'key']);
+    assert.match(told.stdout, /^The log had evt_\w{22} at offset \S+ already\.\n$/);
+    const other = await shell.run([...words, '{}', '--id', 'key']);
+    assert.equal(other.code, 5);
+    assert.match(
+      other.stderr,
+      /The log has an event with the id on property id, with another type/,
+    );
+    const line = JSON.stringify({ type, data: { object: { from: 'file' } }, id: 'key' });
+    const lines = await shell.run(['events', 'publish'], { input: `${line}\n${line}\n` });
+    assert.equal(lines.stdout, 'Published 2 events. The log had 2 of them already.\n');
+    const wrong = await shell.run(['events', 'publish'], {
+      input: `${line}\n${line.replace('file', 'elsewhere')}\n`,
+    });
+    assert.match(wrong.stderr, /on property 1\.id, [\s\S]*It is line 2 of the input\./);
     const input = '{"object": {"from": "stdin"}}';
     const third = await shell.leat([...words, '-', '--time', '2026-03-01T09:30:00Z'], { input });
     assert.equal(third.code, 0, third.stderr);

@@ -183,7 +183,31 @@ describe('CloudEvents of the library are published', () => {
     assert.deepEqual([source, svctenant, svcstream], ['urn:leat:', 'main', stream.id]);
     assert.deepEqual({ ...rest, id, source }, { ...asSent, id, source });
 
-    assert.deepEqual(await send(HTTP.structured(event)), [stored]);
+    assert.deepEqual(await send(HTTP.structured(event)), [{ ...stored, repeated: true }]);
+  });
+
+  test('null attributes, which other encoders send, are absent in the delivery', async () => {
+    const sent = { specversion: '1.0', id: 'n', source: '/shop', type, data: {} };
+    const unset = { subject: null, time: null, dataschema: null, datacontenttype: null };
+    const headers = { 'content-type': 'application/cloudevents+json' };
+    await send({ headers, body: JSON.stringify({ ...sent, ...unset }) });
+    const received = asObject(await endpoint.arrival(1));
+    assert.deepEqual(
+      Object.keys(unset).filter((name) => name in received),
+      ['time'],
+    );
+  });
+
+  test('what the library refuses is refused', async () => {
+    const sent = { specversion: '1.0', id: 'r', source: '/shop', type, data: {} };
+    const headers = { 'content-type': 'application/cloudevents+json' };
+    const bad = [{ subject: '' }, { dataschema: '' }, { dataschema: 'no uri' }];
+    for (const part of bad) {
+      assert.throws(() => new CloudEvent({ ...sent, ...part }, true));
+      const body = JSON.stringify({ ...sent, ...part });
+      const response = await fixture.send('POST', '/api/v2/events', body, headers);
+      assert.equal(response.status, 400);
+    }
   });
 
   test('a batch of CloudEvents is published in its order', async () => {

@@ -154,7 +154,9 @@ describe('an event on its way to a webhook', () => {
     const send = (object: object): Promise<Response> =>
       leat.send('POST', '/api/v2/events', { type, id: key, data: { object } });
     const first = await expectBody<object>(202, send({ first: true }));
-    assert.deepEqual(await expectBody(202, send({ first: false })), first);
+    assert.deepEqual(await expectBody(202, send({ first: true })), { ...first, repeated: true });
+    const other = await expectBody<{ errorCode: string }>(409, send({ first: false }));
+    assert.equal(other.errorCode, 'event_id_in_use');
     const marker = await publish(leat, type);
     await waitForStats(leat, stream.id, { delivered: 2 });
     assert.deepEqual(

@@ -551,7 +551,7 @@ describe('a restart', () => {
       const stream = await createStream(leat, endpoint.url, { types: [type] });
       const id = await publish(leat, type);
       const keyed = { type, id: 'a key', data: {} };
-      const first = await expectBody(202, leat.send('POST', '/api/v2/events', keyed));
+      const first = await expectBody<object>(202, leat.send('POST', '/api/v2/events', keyed));
       const failures = await waitForFailures(leat, stream.id, 2);
       const secretPath = `/api/v2/event-streams/${stream.id}/signing-secret`;
       const rotated = await expectBody(200, leat.send('POST', `${secretPath}/rotate`));
@@ -567,7 +567,10 @@ describe('a restart', () => {
       assert.deepEqual(await failuresOf(again, stream.id), failures);
       assert.deepEqual(await statsOf(again, stream.id), { delivered: 0, failed: 2 });
       assert.deepEqual(await expectBody(200, again.send('GET', secretPath)), rotated);
-      assert.deepEqual(await expectBody(202, again.send('POST', '/api/v2/events', keyed)), first);
+      assert.deepEqual(await expectBody(202, again.send('POST', '/api/v2/events', keyed)), {
+        ...first,
+        repeated: true,
+      });
       endpoint.respondWith(204);
       await expectBody(202, redeliver(again, stream.id, id));
       await waitForFailures(again, stream.id, 1);

@@ -65,8 +65,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a lookup before the lock',
     file: 'store/sqlite/append.ts',
-    before: 'const first = chosen ? offsetOf(db, tenant, id) : undefined;',
-    after: 'const first = chosen && written.length === 0 ? offsetOf(db, tenant, id) : undefined;',
+    before: 'const first = chosen ? firstOf(db, tenant, id) : undefined;',
+    after: 'const first = chosen && written.length === 0 ? firstOf(db, tenant, id) : undefined;',
   },
   {
     name: 'a lease judged by the wall clock',

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
 import { systemClock, systemRandom } from '../../src/clock.ts';
-import { StartRefused } from '../../src/core/errors.ts';
+import { StartRefused, StoreEventIdInUse } from '../../src/core/errors.ts';
 import { storeLocation } from '../../src/core/value.ts';
 import { type MigratedStore, migrateStore } from '../../src/store/migrate-store/migrate-store.ts';
 import {
@@ -72,6 +72,22 @@ describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
       const store = await openTarget(t, databases);
       assert.deepEqual(await seenOf(store), before);
       await assertWorks(store);
+    },
+  );
+
+  test(
+    'migrate-store: the content of chosen ids is known, and both engines compute the same hash of it',
+    { tags: ['long'] },
+    async (t) => {
+      const databases = await filledDatabases(t);
+      const event = newEvent({ chosen: true, content: '0123456789abcdef'.repeat(2) });
+      await withSource(databases, (store) => store.log.append(1, [event]));
+      await run(databases);
+      const store = await openTarget(t, databases);
+      const [repeat] = await store.log.append(1, [event]);
+      assert.equal(repeat?.repeated, true);
+      const changed = { ...event, content: 'f'.repeat(32) };
+      await assert.rejects(store.log.append(1, [changed]), StoreEventIdInUse);
     },
   );
 
@@ -878,7 +894,7 @@ function fillLog(file: string, count: number): void {
   db.exec('begin');
   db.exec(`update events set published_at = ${start}`);
   const head = Number(db.prepare('select head from tenants where id = 1').get()?.['head']);
-  const event = db.prepare(`insert into events values (1, ?, ?, 'user.created', ?, ?, ?, ?)`);
+  const event = db.prepare(`insert into events values (1, ?, ?, 'user.created', ?, ?, ?, ?, null)`);
   const attempt = db.prepare('insert into attempts values (2, ?, ?, ?, 1, 200, null)');
   const dayMs = 86_400_000;
   for (let index = 1; index <= count; index += 1) {

@@ -97,12 +97,13 @@ const line = /([\w!#$%&'*+.^`|~-]+): ?([\x21-\x7E](?:[\x20-\x7E]*[\x21-\x7E])?)\
 const plainHost = /^(?:[\w.-]+|\[[\dA-Fa-f:.]+\])(?::\d+)?$/;
 const plainType = /^application\/json(?:; ?charset=utf-8)?$/i;
 
-/** They change how a request, its body, its caller or its connection is read. */
+/** They change how a request, its body, its caller or its connection is read, or the id of its event. */
 const special: ReadonlySet<string> = new Set([
   'content-encoding',
   'cookie',
   'expect',
   'http2-settings',
+  'idempotency-key',
   'keep-alive',
   'proxy-connection',
   'te',

@@ -26,6 +26,7 @@ export const migratedTables: readonly Table[] = [
         'coalesce((select min(e."offset") - 1 from events e where e.tenant = tenants.id), head)',
       ),
       integer('created_at'),
+      bytes('content_key'),
     ],
   },
   ...accessTables,
@@ -308,6 +309,7 @@ export const migratedTables: readonly Table[] = [
       integer('published_at'),
       text('body'),
       text('trace'),
+      bytes('content'),
     ],
   },
   {

@@ -6,7 +6,9 @@ export interface LogStore {
   /**
    * Appends all of `events` at the next offsets, or none. Concurrent calls share a commit. Durable
    * when it resolves. A chosen id that the log has, or that an open failure of a pruned event has,
-   * returns its first offset and writes nothing; so does a repeat within `events`.
+   * returns its first offset and writes nothing; so does a repeat within `events`. With another `content`
+   * than the log has, or than an earlier one of `events`, it throws `StoreEventIdInUse`; an event without one counts
+   * as the same.
    * Throws `StoreContentRefused` when the content of this call is at fault; calls in the same
    * commit are not affected. `waitedMs`: how long its caller has waited for the store already; with that,
    * too, it has its result in time.

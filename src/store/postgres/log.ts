@@ -1,5 +1,5 @@
 import type { Clock, Millis } from '../../core/clock.ts';
-import { StoreTenantGone } from '../../core/errors.ts';
+import { StoreEventIdInUse, StoreTenantGone } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { dayOf } from '../../core/units.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
@@ -80,6 +80,7 @@ interface AppendRow {
   readonly published_at: Millis;
   readonly known: string[] | null;
   readonly known_at: string[] | null;
+  readonly in_use: string | null;
   readonly flushed: number | null;
 }
 
@@ -106,19 +107,27 @@ export async function appendWithin(
       ${different.map(({ chosen }) => chosen)}::boolean[],
       ${textArray(different.map(({ type }) => type))}::text[],
       ${numbers(different.map(({ time }) => time))}::bigint[],
-      ${textArray(different.map(({ body }) => body))}::text[], ${textArray(tracesOf(different))}::text[])`;
+      ${textArray(different.map(({ body }) => body))}::text[],
+      ${textArray(sometimes(different, ({ trace }) => trace))}::text[],
+      ${textArray(sometimes(different, ({ content }) => content))}::text[])`;
   if (row === undefined || row.head === null) {
     throw new StoreTenantGone(tenant);
   }
   known.seen(row.flushed);
+  if (row.in_use !== null) {
+    throw new StoreEventIdInUse(events.findIndex(({ id }) => id === row.in_use));
+  }
   const repeated = new Map(row.known?.map((id, index) => [id, Number(row.known_at?.[index])]));
   return placed(events, row.head, row.published_at, repeated);
 }
 
-/** Few events have a trace: where none has one, no array is sent. */
-function tracesOf(events: readonly NewEvent[]): (string | undefined)[] {
-  const isTraced = events.some(({ trace }) => trace !== undefined);
-  return isTraced ? events.map(({ trace }) => trace) : [];
+/** Returns what few events have: none where no event has it. */
+function sometimes(
+  events: readonly NewEvent[],
+  of: (event: NewEvent) => string | undefined,
+): (string | undefined)[] {
+  const values = events.map(of);
+  return values.every((value) => value === undefined) ? [] : values;
 }
 
 /** Returns the offset of each event: new ones follow the head in their order. */

@@ -157,7 +157,7 @@ async function tryWrite(db: Database, tenant?: number): Promise<void> {
       tx.run`savepoint trial`,
       tx.get`
         select leat_append(coalesce(${tenant}::integer, (select min(id) from tenants)),
-          array['evt_trial'], array[false], array['trial'], array[0]::bigint[], array['{}'], '{}')`,
+          array['evt_trial'], array[false], array['trial'], array[0]::bigint[], array['{}'], '{}', '{}')`,
       tx.run`rollback to savepoint trial`,
     ];
     await Promise.all(sent);

@@ -1,9 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
-import { StoreTenantGone, StoreUnavailable } from '../../core/errors.ts';
+import { StoreEventIdInUse, StoreTenantGone, StoreUnavailable } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { StoreTime } from '../port/time.ts';
 import { traced } from '../rows/delivered-event.ts';
+import { contentHash } from '../rules/content.ts';
 import type { Database } from './database.ts';
 import type { WalRoom } from './wal-room.ts';
 import type { SyncDone, WalSync } from './wal-sync.ts';
@@ -157,6 +158,8 @@ interface Batch {
   /** The head of the log before it. */
   readonly head: Offset;
   readonly publishedAt: Millis;
+  /** Of the hashes of contents. */
+  readonly contentKey: Uint8Array;
   readonly appended: Appended[];
   readonly written: LogEvent[];
 }
@@ -178,26 +181,29 @@ export function appendWithin(
 }
 
 function begin(db: Database, tenant: number, now: Millis): Batch {
-  const tip = db.get<{ head: Offset; last_published_at: Millis }>`
-    select head, last_published_at from tenants where id = ${tenant}`;
+  const tip = db.get<{ head: Offset; last_published_at: Millis; content_key: Uint8Array }>`
+    select head, last_published_at, content_key from tenants where id = ${tenant}`;
   if (tip === undefined) throw new StoreTenantGone(tenant);
   db.run`delete from events where tenant = ${tenant} and offset > ${tip.head}`;
   const publishedAt = Math.max(now, tip.last_published_at);
-  return { head: tip.head, publishedAt, appended: [], written: [] };
+  return { head: tip.head, publishedAt, contentKey: tip.content_key, appended: [], written: [] };
 }
 
 function insert(db: Database, tenant: number, batch: Batch, events: readonly NewEvent[]): void {
-  const { publishedAt, appended, written } = batch;
-  for (const { id, chosen, type, time, body, trace } of events) {
+  const { publishedAt, contentKey, appended, written } = batch;
+  for (const { id, chosen, type, time, body, trace, content } of events) {
+    const hash = content === undefined ? undefined : contentHash(contentKey, content);
     // The query also finds events that this batch has inserted, so repeats in it are detected too.
-    const first = chosen ? offsetOf(db, tenant, id) : undefined;
+    const first = chosen ? firstOf(db, tenant, id) : undefined;
     if (first !== undefined) {
-      appended.push({ id, offset: first, repeated: true });
+      if (isOther(first.content, hash)) throw new StoreEventIdInUse(appended.length);
+      appended.push({ id, offset: first.offset, repeated: true });
       continue;
     }
     const offset = batch.head + written.length + 1;
-    db.run`insert into events (tenant, offset, id, type, time, published_at, body, trace)
-      values (${tenant}, ${offset}, ${id}, ${type}, ${time}, ${publishedAt}, ${body}, ${trace})`;
+    db.run`insert into events (tenant, offset, id, type, time, published_at, body, trace, content)
+      values (
+        ${tenant}, ${offset}, ${id}, ${type}, ${time}, ${publishedAt}, ${body}, ${trace}, ${hash})`;
     appended.push({ id, offset, repeated: false });
     written.push({ offset, id, type, time, publishedAt, body, ...traced(trace) });
   }
@@ -237,17 +243,24 @@ function raiseHead(db: Database, tenant: number, batch: Batch): Batch {
   return batch;
 }
 
-/**
- * Returns the offset of the event in the log, or of a pruned event while a delivery of it is open.
- */
-function offsetOf(db: Database, tenant: number, id: string): Offset | undefined {
-  const row =
-    db.get<{ offset: Offset }>`
-      select offset from events where tenant = ${tenant} and id = ${id}` ??
-    db.get<{ offset: Offset }>`
-      select offset from deliveries
-      where tenant = ${tenant} and event_id = ${id} and offset is not null limit 1`;
-  return row?.offset;
+interface First {
+  readonly offset: Offset;
+  /** The hash that is kept of it. */
+  readonly content: Uint8Array | null;
+}
+
+/** Returns the event in the log that has this id, or a pruned one while a delivery of it is open. */
+function firstOf(db: Database, tenant: number, id: string): First | undefined {
+  return (
+    db.get<First>`select offset, content from events where tenant = ${tenant} and id = ${id}` ??
+    db.get<First>`
+      select offset, null as content from deliveries
+      where tenant = ${tenant} and event_id = ${id} and offset is not null limit 1`
+  );
+}
+
+function isOther(kept: Uint8Array | null, hash: Uint8Array | undefined): boolean {
+  return kept !== null && hash !== undefined && Buffer.compare(kept, hash) !== 0;
 }
 
 /** Returns the last offset assigned, 0 for an unknown tenant. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { StoreContentRefused } from '../../../src/core/errors.ts';
+import { StoreContentRefused, StoreEventIdInUse } from '../../../src/core/errors.ts';
 import type { LogEvent } from '../../../src/core/types.ts';
 import { blockOf } from '../../../src/core/tenant-blocks.ts';
 import type { Engine } from './engine.ts';
@@ -15,6 +15,10 @@ import {
   type Fixture,
   dueRules,
 } from './fixture.ts';
+
+/** Returns the check of the refusal of an event by its index. */
+const isInUseAt = (index: number) => (error: unknown) =>
+  error instanceof StoreEventIdInUse && error.index === index;
 
 const everything = { after: 0, take: 1000, bytesMax: Infinity };
 
@@ -269,6 +273,58 @@ function chosenContract(engine: Engine): void {
     const all = results.flat();
     assert.deepEqual([...new Set(all.map((one) => one.offset))], [1]);
     assert.equal(all.filter((one) => !one.repeated).length, 1);
+  });
+
+  const [content, changedContent] = ['0'.repeat(32), 'f'.repeat(32)];
+
+  test('chosen ids: another content is refused, and nothing of its append is stored', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const event = newEvent({ chosen: true, content });
+    await store.log.append(tenant, [event]);
+    const changed = { ...event, content: changedContent };
+    await assert.rejects(store.log.append(tenant, [event, changed]), isInUseAt(1));
+    await assert.rejects(store.log.append(tenant, [newEvent(), changed]), isInUseAt(1));
+    const fresh = newEvent({ chosen: true, content });
+    const twice = [fresh, fresh, { ...fresh, content: changedContent }];
+    await assert.rejects(store.log.append(tenant, twice), isInUseAt(2));
+    assert.equal(await store.log.head(tenant), 1);
+    const [repeat] = await store.log.append(tenant, [event]);
+    assert.deepEqual(repeat, { id: event.id, offset: 1, repeated: true });
+  });
+
+  test('chosen ids: an event without a known content counts as the same', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const [known, unknown] = [newEvent({ chosen: true, content }), newEvent({ chosen: true })];
+    await store.log.append(tenant, [known, unknown]);
+    const sent = [
+      { ...known, content: undefined },
+      { ...unknown, content },
+    ];
+    const repeats = await store.log.append(tenant, sent);
+    assert.deepEqual(
+      repeats.map(({ offset, repeated }) => [offset, repeated]),
+      [
+        [1, true],
+        [2, true],
+      ],
+    );
+  });
+
+  test('chosen ids: of concurrent appends with other contents one is stored, the others of its commit as well', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const event = newEvent({ chosen: true, content });
+    const others = [newEvent(), newEvent({ chosen: true, content })];
+    const results = await Promise.allSettled([
+      store.log.append(tenant, [event]),
+      ...others.map((one) => store.log.append(tenant, [one])),
+      store.log.append(tenant, [{ ...event, content: changedContent }]),
+    ]);
+    assert.deepEqual(
+      results.map(({ status }) => status),
+      ['fulfilled', 'fulfilled', 'fulfilled', 'rejected'],
+    );
+    assert.equal(await store.log.head(tenant), 3);
+    assert.ok(results[3]?.status === 'rejected' && isInUseAt(0)(results[3].reason));
   });
 
   test('chosen ids: the same id in two tenants is two events', async (t) => {
