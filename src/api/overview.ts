@@ -8,6 +8,7 @@ import type { StreamStanding } from '../store/port/streams.ts';
 import { showGroups } from './failures.ts';
 import type { HealthCaches } from './health-caches.ts';
 import { type Operation, operation } from './operation.ts';
+import type { Load } from './recent.ts';
 import type { SortedStates } from './tenant-states.ts';
 
 export interface OverviewDeps extends Pick<HealthCaches, 'states' | 'overviews'> {
@@ -22,18 +23,20 @@ export function overviewOperations({ store, states, overviews }: OverviewDeps): 
       method: 'GET',
       path: '/overview',
       summary: 'Read how all event streams are doing',
-      description: 'Up to 5 s old, see as_of.',
+      description:
+        'Up to 5 s old, see as_of; changes of event streams, such as a new one, are in it at once.',
       tag: 'Health',
       scopes: ['read:event_streams'],
       lifecycle: 'Early Access',
       extension: true,
       success: 200,
       response: overview,
-      handle: async ({ tenant: { id } }) => ({
-        body: await overviews.get(`${id}`, async (isAhead) =>
-          overviewOf(store, id, await states.of(id, 'active', isAhead)),
-        ),
-      }),
+      handle: async ({ tenant: { id } }) => {
+        const mark = await store.streams.mark(id);
+        const load: Load<OverviewShown> = async (isAhead) =>
+          overviewOf(store, id, await states.of(id, 'active', isAhead, isAhead ? undefined : mark));
+        return { body: await overviews.get(`${id}`, load, false, mark) };
+      },
     }),
   ];
 }

@@ -10,8 +10,9 @@ export interface Recent<V> {
    * request for one of the last keys, its next values are loaded without one.
    *
    * @param isAhead whether a load that is ahead of requests needs the value: that is not a request
+   * @param mark of the data at the time of the request: a value with another mark is not returned
    */
-  get(key: string, load: Load<V>, isAhead?: boolean): Promise<V>;
+  get(key: string, load: Load<V>, isAhead?: boolean, mark?: string): Promise<V>;
 }
 
 /** Returns a value; it is told whether it runs ahead of requests. */
@@ -36,6 +37,8 @@ interface Entry<V> {
   readonly load: Load<V>;
   readonly value: Promise<V>;
   readonly requestedAtMs: number;
+  /** Of the data before its load; that may have read a later state. */
+  readonly mark: string | undefined;
   /** 0 while it is being loaded. */
   weight: number;
   /** Loads the next one, and then ends it after its time. */
@@ -81,12 +84,13 @@ class RecentValues<V> implements Recent<V> {
     });
   }
 
-  get(key: string, load: Load<V>, isAhead = false): Promise<V> {
+  get(key: string, load: Load<V>, isAhead = false, mark?: string): Promise<V> {
     const { clock, keptMs } = this.#deps;
     if (!isAhead) this.#watch(key);
-    const begin = (): Entry<V> => this.#begin(load, isAhead);
     const entry = this.#entries.get(key);
-    if (entry === undefined) return this.#loaded(key, begin());
+    const begin = (): Entry<V> => this.#begin(load, isAhead, mark ?? entry?.mark);
+    const isOther = mark !== undefined && entry?.mark !== mark;
+    if (entry === undefined || isOther) return this.#loaded(key, begin());
     if (entry.weight === 0) return entry.value;
     const ageMs = clock.elapsedMs() - entry.requestedAtMs;
     if (ageMs >= keptMs) return entry.next?.value ?? this.#loaded(key, begin());
@@ -111,6 +115,9 @@ class RecentValues<V> implements Recent<V> {
     before.next = entry;
     try {
       const value = await entry.value;
+      const present = this.#entries.get(key) ?? before;
+      // A request with another mark was faster.
+      if (present !== before && present !== entry) return;
       this.#put(key, entry);
       this.#keep(key, entry, value);
     } catch {
@@ -119,10 +126,10 @@ class RecentValues<V> implements Recent<V> {
     }
   }
 
-  #begin(load: Load<V>, isAhead: boolean): Entry<V> {
+  #begin(load: Load<V>, isAhead: boolean, mark: string | undefined): Entry<V> {
     // Before the load, which may hold the event loop.
     const requestedAtMs = this.#deps.clock.elapsedMs();
-    return { load, value: load(isAhead), requestedAtMs, weight: 0 };
+    return { load, value: load(isAhead), requestedAtMs, mark, weight: 0 };
   }
 
   #watch(key: string): void {
@@ -156,11 +163,12 @@ class RecentValues<V> implements Recent<V> {
     const { clock, closing, keptMs, weightOf } = this.#deps;
     const leftMs = entry.requestedAtMs + keptMs - clock.elapsedMs();
     if (leftMs <= 0 || closing.aborted) return this.#drop(key, entry);
+    if (this.#entries.get(key) !== entry) return;
     entry.weight = Math.max(1, weightOf(value));
     const endMs = Math.min(leftMs, keptMs * (1 - renewedAt));
     entry.timer = clock.after(leftMs - endMs, () => {
       if (this.#isWatched(key) && entry.next === undefined)
-        void this.#loadNext(key, entry, this.#begin(entry.load, true));
+        void this.#loadNext(key, entry, this.#begin(entry.load, true, entry.mark));
       entry.timer = clock.after(endMs, () => this.#end(key, entry));
     });
     this.#dropHeavy();

@@ -14,6 +14,7 @@ import type { HealthCaches } from './health-caches.ts';
 import { badQuery, quoted } from './http/problem.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
+import type { Load } from './recent.ts';
 import type { ApiSettings } from './settings.ts';
 import { type HealthDeps, healthsOf } from './stream-health.ts';
 import { firstAfter, keyOf } from './standing-order.ts';
@@ -24,7 +25,7 @@ export interface HealthListDeps extends HealthDeps, Omit<HealthCaches, 'overview
 
 /** Creates the operation that lists the health of streams (docs/http-api.md#health-of-all-event-streams). */
 export function healthListOperations(deps: HealthListDeps): Operation[] {
-  const { settings, healthPages } = deps;
+  const { store, settings, healthPages } = deps;
   return [
     operation({
       operationId: 'listStreamHealth',
@@ -32,7 +33,7 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
       path: '/stream-health',
       summary: 'List the health of event streams',
       description:
-        'Up to 5 s old, see as_of. An event stream whose state has changed since then is left out with statuses, so that a page may have fewer items than requested.',
+        'Up to 5 s old, see as_of; changes of event streams, such as a new one, are in it at once. An event stream whose state has changed since then is left out with statuses, so that a page may have fewer items than requested.',
       tag: 'Health',
       scopes: ['read:event_streams'],
       lifecycle: 'Early Access',
@@ -48,7 +49,11 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
         const statuses = statusesOf(query.statuses);
         const wanted = { tenant: tenant.id, sort, q: query.q, statuses, after, take };
         const key = JSON.stringify(wanted);
-        return { body: await healthPages.get(key, (isAhead) => readPage(deps, wanted, isAhead)) };
+        // A change of the caller is in the next list, also when another node has made it.
+        const mark = await store.streams.mark(tenant.id);
+        const load: Load<StreamHealthsShown> = (isAhead) =>
+          readPage(deps, wanted, isAhead, isAhead ? undefined : mark);
+        return { body: await healthPages.get(key, load, false, mark) };
       },
     }),
   ];
@@ -73,8 +78,9 @@ async function readPage(
   deps: HealthListDeps,
   { tenant, sort, q, statuses, after, take }: WantedPage,
   isAhead: boolean,
+  mark: string | undefined,
 ): Promise<StreamHealthsShown> {
-  const read = await deps.states.of(tenant, lagsFor(sort, statuses), isAhead);
+  const read = await deps.states.of(tenant, lagsFor(sort, statuses), isAhead, mark);
   const streams = await read.sorted(sort);
   const wanted = await matching(deps, tenant, { streams, statuses, q });
   const key = after === undefined ? undefined : parseStandingKey(after);

@@ -10,8 +10,13 @@ import { compare, valuesBy } from './standing-order.ts';
 
 /** The states of the streams of tenants, a few seconds old at most. */
 export interface RecentStates {
-  /** Returns those of a tenant, with the lags that are needed; `isAhead` as in `Recent`. */
-  of(tenant: number, lagsOf: LagsOf, isAhead: boolean): Promise<SortedStates>;
+  /** Returns those of a tenant, with the lags that are needed; `isAhead` and `mark` as in `Recent`. */
+  of(
+    tenant: number,
+    lagsOf: LagsOf,
+    isAhead: boolean,
+    mark: string | undefined,
+  ): Promise<SortedStates>;
 }
 
 export interface SortedStates {
@@ -46,12 +51,12 @@ export function createRecentStates({
     weightOf,
   });
   return {
-    of: (tenant, lagsOf, isAhead) => {
+    of: (tenant, lagsOf, isAhead, mark) => {
       const load = async (): Promise<SortedStates> => {
         const { now, streams } = await store.streams.states(tenant, { lagsOf });
         return sortable(now, streams);
       };
-      return recent.get(`${lagsOf} ${tenant}`, load, isAhead);
+      return recent.get(`${lagsOf} ${tenant}`, load, isAhead, mark);
     },
   };
 }

@@ -46,6 +46,27 @@ test('Recent: requests at the same time share a load, however long it takes', as
   assert.equal(await recent.get('a', load(3)), 3, 'it was too old when it arrived');
 });
 
+test('Recent: a value with another mark is not returned, nor does its load replace a newer one', async () => {
+  const { clock, recent, load, loads } = setup();
+  const slow = Promise.withResolvers<number>();
+  const early = recent.get('a', () => slow.promise, false, 'before');
+  assert.equal(await recent.get('a', load(2), false, 'after'), 2);
+  slow.resolve(1);
+  assert.equal(await early, 1);
+  assert.equal(await recent.get('a', load(3), false, 'after'), 2);
+  assert.equal(loads(), 1);
+  // The next one, which a request loads without waiting, comes after a change.
+  await clock.advance(3000);
+  const next = Promise.withResolvers<number>();
+  assert.equal(await recent.get('a', () => next.promise, false, 'after'), 2);
+  assert.equal(await recent.get('a', load(4), false, 'third'), 4);
+  next.resolve(3);
+  await clock.advance(0);
+  assert.equal(await recent.get('a', load(5), false, 'third'), 4);
+  await clock.advance(5000);
+  assert.equal(clock.pending, 0);
+});
+
 test('Recent: a value is kept for its time from the request on, and by key', async () => {
   const { clock, recent, load } = setup();
   assert.equal(await recent.get('a', load(1)), 1);

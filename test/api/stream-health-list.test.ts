@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { formatCursor } from '../../src/core/page.ts';
 import type { Stream } from '../../src/core/types.ts';
+import type { OverviewShown } from '../../src/schemas/overview.ts';
 import {
   addTenant,
   failed,
@@ -300,17 +301,17 @@ describe('GET /stream-health', () => {
   });
 
   test('a page is at most 5 s old, and a later one is without streams of a state that is over', async () => {
-    const stream = await add('fresh', 'six.example', ['user.deleted']);
+    const stream = await add('fresh', 'six.example');
     await pass();
     assert.equal((await get('?q=fresh&statuses=ok')).body.total, 1);
-    await change(stream, { paused: { at: 0 } });
-    await pass(1400);
+    await fail(stream, 1, 1);
+    await pass(400);
     const kept = (await get('?q=fresh&statuses=ok')).body;
     assert.deepEqual([kept.total, kept.streams[0].state], [1, 'ok']);
     const other = (await get('?q=fresh&statuses=ok&take=1')).body;
     assert.deepEqual([other.total, other.streams], [1, []]);
     await pass(3600);
-    assert.equal((await get('?q=fresh')).body.streams[0].state, 'paused');
+    assert.equal((await get('?q=fresh')).body.streams[0].state, 'failing');
     assert.equal((await get('?q=fresh&statuses=ok')).body.total, 0);
     await remove(stream);
     assert.equal((await get('?q=fresh')).body.total, 0);
@@ -322,9 +323,30 @@ describe('GET /stream-health', () => {
     assert.deepEqual(namesOf((await get('?q=before.example')).body), ['moving']);
     const endpoint = 'https://after.example/';
     await change(stream, { destination: { ...stream.destination, endpoint } });
-    await pass();
     assert.deepEqual(namesOf((await get('?q=before.example')).body), []);
     assert.deepEqual(namesOf((await get('?q=after.example')).body), ['moving']);
     await remove(stream);
+  });
+});
+
+describe('GET /stream-health and /overview after a change', () => {
+  test('a stream that is created, changed or deleted is so in the next list', async () => {
+    const read = async () => {
+      const listed = await get('?q=at-once');
+      const overview = await fixture.send('GET', '/overview');
+      const { streams } = listed.body as { streams: { name: string; state: string }[] };
+      const { total, paused } = (overview.body as OverviewShown).streams;
+      return { total, paused, streams: streams.map(({ name, state }) => [name, state]) };
+    };
+    const { total, paused, streams } = await read();
+    assert.deepEqual(streams, []);
+    const made = await add('at-once', 'six.example');
+    const created = await read();
+    assert.deepEqual(created, { total: total + 1, paused, streams: [['at-once', 'ok']] });
+    await change(made, { name: 'at-once 2', paused: { at: 0, reason: undefined } });
+    const changed = { total: total + 1, paused: paused + 1, streams: [['at-once 2', 'paused']] };
+    assert.deepEqual(await read(), changed);
+    await fixture.auth.store.streams.delete(store.tenant, made.id);
+    assert.deepEqual(await read(), { total, paused, streams: [] });
   });
 });

@@ -55,6 +55,12 @@ export async function readStreamList(
   return list;
 }
 
+/** Returns the mark of the streams of a tenant as a text. */
+export async function streamsMark(deps: StreamListDeps, tenant: number): Promise<string> {
+  const { mark } = await markIn(deps, tenant, partsOf(deps.kept.streams.get(tenant)));
+  return `${mark.count} ${mark.keys} ${mark.versions}`;
+}
+
 /** Times that a list is read again that changes all the time. */
 const listTries = 3;
 

@@ -30,6 +30,7 @@ import {
 } from './skipped-ranges.ts';
 import { createStreamFacts } from './stream-facts.ts';
 import { createStreamPages, streamColumns } from './stream-pages.ts';
+import { streamsMark } from './stream-list.ts';
 import { createStreamStates } from './stream-states.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
@@ -56,6 +57,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
     health: (tenant, id) => read(health(tenant, id)),
     ...createStreamFacts(deps),
     states: createStreamStates(deps),
+    mark: (tenant) => streamsMark({ commands, kept: deps.readCache.present }, tenant),
     ...createStreamPages({ ...deps, report }),
     ...createSkippedRanges(commands),
     update: async (tenant, id, decide) => {

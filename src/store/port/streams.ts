@@ -50,6 +50,8 @@ export interface StreamStore {
    * that lag, those that are neither paused nor disabled, or all.
    */
   states(tenant: number, options: { readonly lagsOf: LagsOf }): Promise<TenantStates>;
+  /** Returns a text that differs after a stream of the tenant was created, changed or deleted. */
+  mark(tenant: number): Promise<string>;
   /** Returns how many deliveries of a tenant wait for an attempt, counted up to 100,000. */
   retrying(tenant: number): Promise<number>;
   /** Returns the skipped ranges of a stream, newest first; `after` is the `next` of the page before. */

@@ -83,6 +83,7 @@ export const purposes: Purposes = {
     facts: lists,
     factsOf: lists,
     states: lists,
+    mark: lists,
     retrying: lists,
     skipped: lists,
     update: commands,

@@ -27,6 +27,7 @@ const lists: Readonly<Record<string, Read>> = {
   'streams.facts': ({ streams }, t) => streams.facts(t, id),
   'streams.factsOf': ({ streams }, t) => streams.factsOf(t, [id]),
   'streams.states': ({ streams }, t) => streams.states(t, { lagsOf: 'all' }),
+  'streams.mark': ({ streams }, t) => streams.mark(t),
   'streams.retrying': ({ streams }, t) => streams.retrying(t),
   'streams.skipped': ({ streams }, t) => streams.skipped(t, id, page),
   'streams.stats': ({ streams }, t) => streams.stats(t, id, window),
