@@ -94,7 +94,7 @@ async function poll(
   alerts.forEach(output.alert);
   output.summary(lists.streams);
   const { outbox, dropped } = addToOutbox(before.outbox, alerts, dispatcher.channels);
-  if (dropped > 0) output.warn(`Dropped ${dropped} alerts that could not be sent.`);
+  if (dropped > 0) output.warn(`Dropped ${counted(dropped, 'alert')} that could not be sent.`);
   const after: MonitorState = { ...before, seen: lists.seen, alarm, outbox };
   await save(after);
   if (Object.keys(outbox).length === 0) return;
@@ -153,7 +153,7 @@ function createOutput(
         last_error: lastError,
       };
       const last = lastError === undefined ? '' : `, last: ${lastError}`;
-      const text = `open failure: ${stream} ${eventId} ${eventType}, ${attempts} attempts${last}`;
+      const text = `open failure: ${stream} ${eventId} ${eventType}, ${counted(attempts, 'attempt')}${last}`;
       line('info', json ? 'open failure' : text, fields);
     },
     alert: (alert) => {

@@ -3,6 +3,7 @@ import { InvalidArgumentError } from 'commander';
 import { codeOf } from '../core/errors.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { readJson } from './json.ts';
+import { utf8Text } from './utf8-text.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 /** Parses names separated by commas; a repeated option adds to them. Throws a usage error. */
@@ -59,13 +60,15 @@ export async function fileOption(
   terminal: Terminal,
 ): Promise<string> {
   if (file === '-') return terminal.readInput();
+  let bytes: Uint8Array;
   try {
-    return await readFile(file, 'utf8');
+    bytes = await readFile(file);
   } catch (error) {
     const code = codeOf(error) ?? 'unreadable';
     const message = `${option}: ${file} cannot be read (${code}).`;
     throw new CommandFailed(exitCodes.usage, message, { cause: error });
   }
+  return utf8Text(bytes, `${option}: ${file}`);
 }
 
 /** Reads a secret from a file, without white space around it. Throws a usage error when it is empty. */

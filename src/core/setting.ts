@@ -116,13 +116,18 @@ function maskedParameters(rest: string): string {
   return rest.replaceAll(/(?<name>[?&][^=&]*(?:pass|secret|key)[^=&]*=)[^&]*/gi, '$<name>***');
 }
 
-/** Replaces unprintable characters (control, format, line separators) by their code points. */
+/**
+ * Replaces unprintable characters (control, format, line separators) by their code points, and those that
+ * texts are full of by their usual names: `\n`, `\r` and `\t`.
+ */
 export function printable(text: string): string {
   return text.replaceAll(
     /[\p{C}\p{Zl}\p{Zp}]/gu,
-    (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,
+    (character) => escapes[character] ?? `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,
   );
 }
+
+const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 const QUOTED_CHARACTERS_MAX = 100;
 

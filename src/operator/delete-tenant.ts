@@ -40,5 +40,5 @@ export async function deleteTenant(deps: CommandDeps, args: Args, call: Call): P
     (done) => call.progress({ step: `removing rows of ${name}`, done }),
     call.signal,
   );
-  return `Deleted ${name}: ${countText(removed)} rows were removed.`;
+  return `Deleted ${name}: ${countText(removed)} ${removed === 1 ? 'row was' : 'rows were'} removed.`;
 }

@@ -117,6 +117,23 @@ describe('leat events publish', { concurrency: 2 }, () => {
     );
   });
 
+  test('leat events publish: a file or the standard input may begin with a byte order mark, and UTF-16 is named', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const [file, wide] = [join(shell.home, 'bom.json'), join(shell.home, 'utf-16.json')];
+    await writeFile(file, '\uFEFF{"object": {}}');
+    await writeFile(wide, Buffer.from('\uFEFF{"object": {}}', 'utf16le'));
+    const words = ['events', 'publish', '--type', freshType(), '--data'];
+    const fromFile = await shell.leat([...words, `@${file}`]);
+    assert.equal(fromFile.code, 0, fromFile.stderr);
+    const piped = await shell.leat([...words, '-'], { input: '\uFEFF{"object": {}}' });
+    assert.equal(piped.code, 0, piped.stderr);
+    const refused = await shell.leat([...words, `@${wide}`]);
+    assert.deepEqual(
+      [refused.code, refused.stderr],
+      [2, `--data: ${wide} is not UTF-8: convert it, for example with iconv.\n`],
+    );
+  });
+
   test('leat events publish: rejects options that do not go together, with code 2', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     const cases: [string[], RegExp][] = [

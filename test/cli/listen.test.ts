@@ -217,7 +217,7 @@ describe('the response of leat listen', () => {
     const event = { type: 'a\u009B', id: 'b\n' };
     assert.equal(
       requestLine({ ...received, event, signature: 'wrong', status: 401 }, plain),
-      '09:30:00  a\\u{9b}                 b\\u{a}  signature wrong  → 401',
+      '09:30:00  a\\u{9b}                 b\\n  signature wrong  → 401',
     );
   });
 });

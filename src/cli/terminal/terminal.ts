@@ -4,6 +4,7 @@ import { styleText } from 'node:util';
 import { CommandFailed, exitCodes } from '../errors.ts';
 import { terminalSafe } from '../json.ts';
 import { readLines } from '../read-lines.ts';
+import { utf8Text } from '../utf8-text.ts';
 
 /** The standard streams of a command. */
 export interface Streams {
@@ -80,9 +81,9 @@ export function createTerminal(
     ask: (question) => askLine(stdin, stderr, question),
     askSecret: (question) => askHidden(stdin, stderr, question),
     readInput: async () => {
-      let text = '';
-      for await (const chunk of stdin.setEncoding('utf8') as AsyncIterable<string>) text += chunk;
-      return text;
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of stdin as AsyncIterable<Uint8Array>) chunks.push(chunk);
+      return utf8Text(Buffer.concat(chunks), 'The standard input');
     },
     inputLines: () => readLines(stdin as AsyncIterable<Uint8Array>),
   };

@@ -98,7 +98,7 @@ describe('a table', () => {
   test('tableLines: shows control characters of the server as code points', () => {
     const hostile = { id: '\u001B[2J', name: 'a\nb\u202Ec\u009B', count: 1 };
     const [, line = ''] = tableLines(columns, [hostile], { width: undefined, paint: plain });
-    assert.equal(line, '\\u{1b}[2J  a\\u{a}b\\u{202e}c\\u{9b}  1');
+    assert.equal(line, '\\u{1b}[2J  a\\nb\\u{202e}c\\u{9b}  1');
     assert.deepEqual(pairLines([['Name', '\u0007']], plain), ['Name  \\u{7}']);
   });
 
