@@ -327,6 +327,11 @@ function conflictsOf(config: Config): string[] {
       'consoleRoles',
     ),
   ];
+  if (config.consoleOidcScopes !== undefined && config.consoleOidcIssuer === undefined) {
+    problems.push(
+      problemLine(settings.consoleOidcIssuer, 'is required with LEAT_CONSOLE_OIDC_SCOPES'),
+    );
+  }
   if (config.metricsPort === config.port) {
     const other = config.port === 9090 ? 9091 : 9090;
     problems.push(

@@ -292,6 +292,14 @@ const variables: Record<
     good: [['a secret', 'a secret']],
     bad: ['a\nb', ' a', 'a ', 'é', 'x'.repeat(1025)],
   },
+  LEAT_CONSOLE_OIDC_SCOPES: {
+    name: 'consoleOidcScopes',
+    good: [
+      ['openid', ['openid']],
+      [' openid  urn:a:b openid ', ['openid', 'urn:a:b']],
+    ],
+    bad: ['email', 'openid "a"', 'openid a\tb', 'openid,email', 'openid é'],
+  },
   LEAT_CONSOLE_ROLES: {
     name: 'consoleRoles',
     good: [
@@ -301,7 +309,7 @@ const variables: Record<
           {
             id: 'main/groups:leat-admins',
             tenantName: 'main',
-            claim: 'groups',
+            claim: ['groups'],
             value: 'leat-admins',
             role: 'operator',
           },
@@ -524,6 +532,7 @@ const requiredWith: Record<string, Record<string, string>> = {
   LEAT_CONSOLE_OIDC_ISSUER: consoleOidc,
   LEAT_CONSOLE_OIDC_CLIENT_ID: consoleOidc,
   LEAT_CONSOLE_OIDC_CLIENT_SECRET: consoleOidc,
+  LEAT_CONSOLE_OIDC_SCOPES: consoleOidc,
   LEAT_CONSOLE_ROLES: consoleOidc,
   LEAT_TLS_CERT: { LEAT_TLS_KEY: 'k' },
   LEAT_TLS_KEY: { LEAT_TLS_CERT: 'c' },
@@ -699,6 +708,11 @@ describe('settings that require or exclude each other', () => {
       'a bootstrap secret needs its id',
       { LEAT_BOOTSTRAP_CLIENT_SECRET: 'correct horse 16' },
       'LEAT_BOOTSTRAP_CLIENT_ID: is required with LEAT_BOOTSTRAP_CLIENT_SECRET, for example LEAT_BOOTSTRAP_CLIENT_ID=operator',
+    ],
+    [
+      'scopes of the console need a provider',
+      { LEAT_CONSOLE_OIDC_SCOPES: 'openid' },
+      'LEAT_CONSOLE_OIDC_ISSUER: is required with LEAT_CONSOLE_OIDC_SCOPES, for example LEAT_CONSOLE_OIDC_ISSUER=https://login.example.com/',
     ],
     [
       'the tenant domain is that of the public URL',
@@ -990,7 +1004,9 @@ describe('any texts', () => {
           const reading = readConfig(env, dotenv);
           const lines = 'problems' in reading ? reading.problems : describeConfig(reading);
           assert.ok(lines.length > 0);
-          for (const line of lines) assert.match(line, /^[^\p{C}\p{Zl}\p{Zp}]+$/u);
+          // The meaning has a line of its own after a long value.
+          const whole = lines.flatMap((line) => line.split(/\n(?= {79}\S)/));
+          for (const line of whole) assert.match(line, /^[^\p{C}\p{Zl}\p{Zp}]+$/u);
           for (const line of 'warnings' in reading ? reading.warnings : []) {
             assert.match(line, /^[^\p{C}]+$/u);
           }

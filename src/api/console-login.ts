@@ -9,6 +9,7 @@ import {
   type ConsoleMapping,
   mappingFor,
   type RoleOfMapping,
+  soughtIn,
   userOf,
 } from '../core/console-mapping.ts';
 import type { Log } from '../core/log.ts';
@@ -182,7 +183,9 @@ async function enter(
   const mapping = mappingFor(deps.provider.mappings, tenant.name, claims);
   const user = userOf(claims);
   if (mapping === undefined) {
-    const reason = `no entry of LEAT_CONSOLE_ROLES for ${tenant.name} gives ${user} a role`;
+    const sought = soughtIn(deps.provider.mappings, tenant.name, claims);
+    const nothing = sought === '' ? '' : `; claims looked for: ${sought}`;
+    const reason = `no entry of LEAT_CONSOLE_ROLES for ${tenant.name} gives ${user} a role${nothing}`;
     return fail(deps, request, reply, tenant, { failure: 'no_role', reason });
   }
   const { role, id } = mapping;

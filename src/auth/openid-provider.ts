@@ -67,6 +67,8 @@ export interface OpenIdClient {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
+  /** Scopes to ask for; by default `openid email profile`, and `groups` if the provider lists it. */
+  readonly scopes?: readonly string[] | undefined;
 }
 
 /** Creates the provider; the first sign-in fetches its discovery document. */
@@ -90,7 +92,7 @@ export function createOpenIdProvider(deps: OpenIdProviderDeps): OpenIdProvider {
       const found = await configuration();
       if ('failure' in found) return found;
       try {
-        return { url: await authorizationUrl(found.config, login) };
+        return { url: await authorizationUrl(found.config, login, deps.settings.scopes) };
       } catch (error) {
         return failureOf(error);
       }
@@ -167,9 +169,11 @@ async function fetchFromProvider(
   }
 }
 
-async function authorizationUrl(config: Configuration, login: Login): Promise<URL> {
-  const { scopes_supported: known = [] } = config.serverMetadata();
-  const scopes = ['openid', 'email', 'profile', ...(known.includes('groups') ? ['groups'] : [])];
+async function authorizationUrl(
+  config: Configuration,
+  login: Login,
+  scopes = defaultScopes(config),
+): Promise<URL> {
   return buildAuthorizationUrl(config, {
     redirect_uri: login.redirectUri,
     scope: scopes.join(' '),
@@ -178,6 +182,11 @@ async function authorizationUrl(config: Configuration, login: Login): Promise<UR
     code_challenge: await calculatePKCECodeChallenge(login.codeVerifier),
     code_challenge_method: 'S256',
   });
+}
+
+function defaultScopes(config: Configuration): readonly string[] {
+  const { scopes_supported: known = [] } = config.serverMetadata();
+  return ['openid', 'email', 'profile', ...(known.includes('groups') ? ['groups'] : [])];
 }
 
 /** The library checks `iss` of the response (RFC 9207), `state`, and the ID token with its signature. */
@@ -197,6 +206,10 @@ async function claimsFrom(
   });
   const claims = tokens.claims();
   if (claims === undefined) throw new Error('the token response has no ID token');
+  // OpenID Connect Core section 3.1.3.7; the library compares it only where `aud` has several values.
+  if (claims['azp'] !== undefined && claims['azp'] !== config.clientMetadata().client_id) {
+    throw new Error('azp of the ID token is not the client');
+  }
   const isMissing = [...wanted].some((claim) => !Object.hasOwn(claims, claim));
   if (!isMissing || config.serverMetadata().userinfo_endpoint === undefined) return claims;
   const further = await fetchUserInfo(config, tokens.access_token, claims.sub);

@@ -1,14 +1,15 @@
 /** Who may sign in to the console through an identity provider: LEAT_CONSOLE_ROLES, docs/console.md. */
 import { type ConsoleRole, consoleRoles } from './console-session.ts';
 import { mailbox } from './mailbox.ts';
-import { type Parse, tenantName } from './value.ts';
+import { type Parse, type Parsed, tenantName } from './value.ts';
 
 /** One entry of LEAT_CONSOLE_ROLES: who has this value in this claim has this role in this tenant. */
 export interface ConsoleMapping {
   /** `<tenant>/<claim>:<value>`: the entry without its role; unique. */
   readonly id: string;
   readonly tenantName: string;
-  readonly claim: string;
+  /** Names that lead to the claim: its own, or those of the objects that it is in and its own. */
+  readonly claim: readonly string[];
   readonly value: string;
   readonly role: ConsoleRole;
 }
@@ -21,8 +22,8 @@ const idCharactersMax = 256;
 const mappingsMax = 1000;
 
 /**
- * Parses entries such as `main/groups:leat-admins=operator`, separated by commas. The name of a claim
- * may be a URL, as providers require it for claims of one's own; a value has no comma.
+ * Parses entries such as `main/groups:leat-admins=operator`, separated by commas. The claim is a name, a
+ * name in quotation marks or a JSON pointer (docs/console.md#names-of-claims); a value has no comma.
  */
 export const consoleMappings: Parse<readonly ConsoleMapping[]> = (text) => {
   const texts = text.split(',').map((part) => part.trim());
@@ -51,18 +52,65 @@ const mappingOf: Parse<ConsoleMapping> = (text) => {
   if (tenantEnd < 0) return { problem: 'has no tenant, which ends with /' };
   const tenant = tenantName(id.slice(0, tenantEnd));
   if ('problem' in tenant) return { problem: `has a tenant that ${tenant.problem}` };
-  const condition = /^(?<claim>(?:https?:\/\/)?[^:]+):(?<value>.+)$/.exec(id.slice(tenantEnd + 1));
-  const { claim, value } = condition?.groups ?? {};
-  if (claim === undefined || value === undefined) {
-    return { problem: 'has no claim and value with a colon between them' };
-  }
-  if (/[\p{C}\p{Z}]/u.test(claim)) return { problem: 'has a blank in the name of its claim' };
-  if (/[\p{C}\p{Zl}\p{Zp}]/u.test(value)) return { problem: 'has control characters in its value' };
   if (id.length > idCharactersMax) {
     return { problem: `has more than ${idCharactersMax} characters before its role` };
   }
-  return { value: { id, tenantName: tenant.value, claim, value, role } };
+  const condition = conditionOf(id.slice(tenantEnd + 1), tenant.value);
+  if ('problem' in condition) return condition;
+  const { name, value } = condition.value;
+  if (/[\p{C}\p{Z}]/u.test(name)) return { problem: 'has a blank in the name of its claim' };
+  if (/[\p{C}\p{Zl}\p{Zp}]/u.test(value)) return { problem: 'has control characters in its value' };
+  const claim = pathOf(name);
+  if (claim === undefined) return { problem: 'has a JSON pointer with a ~ that is not ~0 or ~1' };
+  return {
+    value: { id: idOf(tenant.value, name, value), tenantName: tenant.value, claim, value, role },
+  };
 };
+
+interface Condition {
+  readonly name: string;
+  readonly value: string;
+}
+
+/**
+ * Splits `<claim>:<value>`. Without quotation marks only one colon may be where the claim could end: a
+ * claim such as `cognito:groups` would otherwise be taken for another one, which nobody has.
+ */
+function conditionOf(text: string, tenant: string): Parsed<Condition> {
+  const missing = { problem: 'has no claim and value with a colon between them' };
+  if (text.startsWith('"')) {
+    const { name, value } = /^"(?<name>[^"]+)":(?<value>.+)$/.exec(text)?.groups ?? {};
+    if (name !== undefined && value !== undefined) return { value: { name, value } };
+    return { problem: 'has no claim in quotation marks, colon and value: "<claim>":<value>' };
+  }
+  const { scheme = '', rest = '' } =
+    /^(?<scheme>https?:\/\/)?(?<rest>.*)$/s.exec(text)?.groups ?? {};
+  const at = (colon: number): Condition => ({
+    name: `${scheme}${rest.slice(0, colon)}`,
+    value: rest.slice(colon + 1),
+  });
+  const [first, last] = [rest.indexOf(':'), rest.lastIndexOf(':')];
+  if (first <= 0 || last === rest.length - 1) return missing;
+  if (first === last) return { value: at(first) };
+  const ways = [at(last), at(first)].map(({ name, value }) => `${tenant}/"${name}":${value}`);
+  return {
+    problem: `can mean several claims, as it has several colons: write ${ways.join(' or ')}`,
+  };
+}
+
+/** Returns the entry without its role in one spelling: with quotation marks where it has several colons. */
+function idOf(tenant: string, name: string, value: string): string {
+  const isPlain = !`${name}${value}`.replace(/^https?:\/\//, '').includes(':');
+  return `${tenant}/${isPlain ? name : `"${name}"`}:${value}`;
+}
+
+/** Returns the names that lead to a claim: a name, or a JSON pointer (RFC 6901), which begins with a slash. */
+function pathOf(name: string): readonly string[] | undefined {
+  if (!name.startsWith('/')) return [name];
+  if (/~(?![01])/.test(name)) return undefined;
+  const unescaped = (part: string): string => part.replaceAll('~1', '/').replaceAll('~0', '~');
+  return name.slice(1).split('/').map(unescaped);
+}
 
 /**
  * Returns the mapping that a person with these claims has in a tenant, that of the most powerful role if
@@ -81,10 +129,35 @@ export function mappingFor(
   return found;
 }
 
-/** Returns the claims that the mappings of a tenant depend on. */
+/** Returns the claims that the mappings of a tenant depend on; of those in others, the outermost. */
 export function claimsOf(mappings: readonly ConsoleMapping[], tenant: string): ReadonlySet<string> {
   const ofTenant = mappings.filter(({ tenantName: name }) => name === tenant);
-  return new Set(ofTenant.map(({ claim }) => claim));
+  return new Set(ofTenant.flatMap(({ claim }) => claim.slice(0, 1)));
+}
+
+const soughtShown = 20;
+
+/** Returns, for the log, the claims that the mappings of a tenant depend on, and which of them are missing. */
+export function soughtIn(
+  mappings: readonly ConsoleMapping[],
+  tenant: string,
+  claims: Claims,
+): string {
+  const sought = mappings
+    .filter(({ tenantName: name }) => name === tenant)
+    .map(({ claim }) => {
+      const name = claim.length === 1 ? claim.join() : `/${claim.map(escaped).join('/')}`;
+      return fieldOf(claims, claim) === undefined ? `${name} (absent)` : name;
+    });
+  const [shown, more] = [
+    [...new Set(sought)].slice(0, soughtShown),
+    new Set(sought).size - soughtShown,
+  ];
+  return shown.join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
+
+function escaped(part: string): string {
+  return part.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 /** Returns the role that a mapping gives now, by its id; `undefined` when it is not in the setting. */
@@ -112,11 +185,32 @@ export function userOf(claims: Claims): string {
 }
 
 function hasValue(claims: Claims, { claim, value }: ConsoleMapping): boolean {
-  if (!Object.hasOwn(claims, claim) || !isVerified(claims, claim)) return false;
+  const field = fieldOf(claims, claim);
+  if (field === undefined || !isVerified(field.owner, field.name)) return false;
+  const present = field.owner[field.name];
+  if (isObject(present)) return Object.hasOwn(present, value) && isObject(present[value]);
   // One mailbox has several texts; of other claims only the same text counts.
   const form = (text: unknown): unknown =>
-    claim === 'email' && typeof text === 'string' ? mailbox(text) : text;
-  return [claims[claim]].flat().some((present) => form(present) === form(value));
+    claim.length === 1 && field.name === 'email' && typeof text === 'string' ? mailbox(text) : text;
+  return [present].flat().some((each) => form(each) === form(value));
+}
+
+/** Returns the object that has a claim, and the name it has there; `undefined` when there is none. */
+function fieldOf(
+  claims: Claims,
+  path: readonly string[],
+): { readonly owner: Claims; readonly name: string } | undefined {
+  let owner: unknown = claims;
+  for (const [depth, name] of path.entries()) {
+    if (!isObject(owner) || !Object.hasOwn(owner, name)) return undefined;
+    if (depth === path.length - 1) return { owner, name };
+    owner = owner[name];
+  }
+  return undefined;
+}
+
+function isObject(value: unknown): value is Claims {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

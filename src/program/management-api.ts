@@ -143,6 +143,7 @@ async function createConsoleProvider({
       issuer: consoleOidcIssuer,
       clientId: consoleOidcClientId,
       clientSecret: consoleOidcClientSecret,
+      scopes: config.consoleOidcScopes,
     },
     limits: limits.consoleLogin,
   });

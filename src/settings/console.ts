@@ -1,6 +1,15 @@
 import { consoleMappings } from '../core/console-mapping.ts';
 import type { Setting } from '../core/setting.ts';
-import { issuerUrl, pattern } from '../core/value.ts';
+import { issuerUrl, type Parse, pattern } from '../core/value.ts';
+
+/** Scopes of RFC 6749 section 3.3, with the one that makes a request one of OpenID Connect. */
+const openIdScopes: Parse<readonly string[]> = (text) => {
+  const scopes = [...new Set(text.split(' ').filter((scope) => scope !== ''))];
+  const isValid = scopes.every((scope) => /^[\u0021\u0023-\u005B\u005D-\u007E]+$/.test(scope));
+  if (!isValid) return { problem: 'has a scope with a character that no scope has' };
+  if (!scopes.includes('openid')) return { problem: 'does not have the scope openid' };
+  return { value: scopes };
+};
 
 /** Sign-in to the console through the operator's identity provider: docs/console.md. */
 export const consoleSettings = {
@@ -25,6 +34,13 @@ export const consoleSettings = {
     example: '$(cat /run/secrets/leat-console)',
     doc: 'secret of that client',
     secret: 'all',
+  },
+  consoleOidcScopes: {
+    variable: 'LEAT_CONSOLE_OIDC_SCOPES',
+    parse: openIdScopes,
+    otherwise: 'openid email profile [groups]',
+    example: 'openid email profile urn:zitadel:iam:org:project:roles',
+    doc: 'scopes that the console asks that provider for, separated by blanks',
   },
   consoleRoles: {
     variable: 'LEAT_CONSOLE_ROLES',

@@ -194,7 +194,8 @@ describe('the sign-in at an identity provider', () => {
         {
           tenant: 'main',
           failure: 'no_role',
-          reason: 'no entry of LEAT_CONSOLE_ROLES for main gives Eve a role',
+          reason:
+            'no entry of LEAT_CONSOLE_ROLES for main gives Eve a role; claims looked for: groups, email',
         },
       ],
     );

@@ -121,11 +121,12 @@ function clientOf(
   issuer: string,
   clock: Clock = systemClock,
   fetchFrom: FetchDeps['fetch'] = fetch,
+  scopes?: readonly string[],
 ): OpenIdProvider {
   return createOpenIdProvider({
     fetch: fetchFrom,
     clock,
-    settings: { issuer, clientId: consoleClient.id, clientSecret: consoleClient.secret },
+    settings: { issuer, clientId: consoleClient.id, clientSecret: consoleClient.secret, scopes },
     limits: limits.consoleLogin,
   });
 }
@@ -218,6 +219,16 @@ test('OpenIdProvider: a code of another verifier is not redeemed', async (t) => 
   const other = { ...login, codeVerifier: 'w'.repeat(43) };
   const outcome = await client.claims(other, back.search, new Set());
   assert.ok('failure' in outcome && outcome.failure === 'failed');
+});
+
+test('OpenIdProvider: asks for the scopes of the setting, and for no others', async (t) => {
+  const provider = await startHostileProvider(t);
+  provider.metadata['scopes_supported'] = ['openid', 'groups'];
+  const scopes = ['openid', 'urn:zitadel:iam:org:project:roles'];
+  const client = clientOf(provider.issuer, systemClock, fetch, scopes);
+  const begun = await client.authorizationUrl(login);
+  assert.ok('url' in begun);
+  assert.equal(begun.url.searchParams.get('scope'), scopes.join(' '));
 });
 
 describe('the discovery document', () => {
@@ -418,13 +429,14 @@ describe('the ID token', () => {
 
   const changes: [name: string, change: (claims: JWTPayload) => void][] = [
     ['another issuer', (claims) => (claims.iss = 'https://other.example')],
+    ['another authorized party with one audience', (claims) => (claims['azp'] = 'another-client')],
     ['another audience', (claims) => (claims.aud = 'another-client')],
     [
       'two audiences and no authorized party',
       (claims) => (claims.aud = [consoleClient.id, 'another-client']),
     ],
     [
-      'another authorized party',
+      'another authorized party with two audiences',
       (claims) => {
         claims.aud = [consoleClient.id, 'another-client'];
         claims['azp'] = 'another-client';

@@ -8,6 +8,7 @@ import {
   consoleMappings,
   createRoleOfMapping,
   mappingFor,
+  soughtIn,
   userOf,
 } from '../../src/core/console-mapping.ts';
 
@@ -34,14 +35,14 @@ describe('LEAT_CONSOLE_ROLES', () => {
       {
         id: 'main/groups:leat-admins',
         tenantName: 'main',
-        claim: 'groups',
+        claim: ['groups'],
         value: 'leat-admins',
         role: 'operator',
       },
       {
         id: 'two/email:eve@example.com',
         tenantName: 'two',
-        claim: 'email',
+        claim: ['email'],
         value: 'eve@example.com',
         role: 'viewer',
       },
@@ -49,18 +50,61 @@ describe('LEAT_CONSOLE_ROLES', () => {
   });
 
   test('LEAT_CONSOLE_ROLES: names of claims may be URLs, values may have colons, slashes, equals signs and blanks', () => {
-    const parts = (text: string) => parse(text).map(({ claim, value }) => [claim, value]);
+    const parts = (text: string) =>
+      parse(text).map(({ claim, value }) => [claim.join(' > '), value]);
     assert.deepEqual(parts('main/https://example.com/groups:admins=support'), [
       ['https://example.com/groups', 'admins'],
     ]);
-    assert.deepEqual(parts('main/groups:urn:a:b=viewer,main/groups:/a/b c=viewer'), [
+    assert.deepEqual(parts('main/"groups":urn:a:b=viewer,main/groups:/a/b c=viewer'), [
       ['groups', 'urn:a:b'],
       ['groups', '/a/b c'],
     ]);
     assert.deepEqual(parts('main/groups:a=operator=viewer'), [['groups', 'a=operator']]);
   });
 
+  test('LEAT_CONSOLE_ROLES: a claim in quotation marks may have colons, a JSON pointer leads below others', () => {
+    const text = [
+      'main/"cognito:groups":admins=operator',
+      'main/"https://example.com:8443/groups":a:b=viewer',
+      'main//resource_access/leat/roles:admin=operator',
+      'main/"/https:~1~1a.example/a~0b":c=viewer',
+    ].join();
+    assert.deepEqual(
+      parse(text).map(({ claim, value }) => [...claim, value]),
+      [
+        ['cognito:groups', 'admins'],
+        ['https://example.com:8443/groups', 'a:b'],
+        ['resource_access', 'leat', 'roles', 'admin'],
+        ['https://a.example', 'a~b', 'c'],
+      ],
+    );
+  });
+
   const wrong: [text: string, problem: string][] = [
+    [
+      'main/cognito:groups:admins=operator',
+      'is wrong in item 1: it can mean several claims, as it has several colons: write main/"cognito:groups":admins or main/"cognito":groups:admins',
+    ],
+    [
+      'main/https://example.com:8443/groups:admins=operator',
+      'is wrong in item 1: it can mean several claims, as it has several colons: write main/"https://example.com:8443/groups":admins or main/"https://example.com":8443/groups:admins',
+    ],
+    [
+      'main/"cognito:groups:admins=operator',
+      'is wrong in item 1: it has no claim in quotation marks, colon and value: "<claim>":<value>',
+    ],
+    [
+      'main/"":admins=operator',
+      'is wrong in item 1: it has no claim in quotation marks, colon and value: "<claim>":<value>',
+    ],
+    [
+      'main//a~2:b=viewer',
+      'is wrong in item 1: it has a JSON pointer with a ~ that is not ~0 or ~1',
+    ],
+    [
+      'main/groups:a=viewer,main/"groups":a=operator',
+      'is wrong in item 2: it has the tenant, claim and value of an earlier item',
+    ],
     ['main/groups:a', 'is wrong in item 1: it does not end with =viewer, =support, =operator'],
     [
       'main/groups:a=viewer,main/groups:b=admin',
@@ -116,7 +160,7 @@ describe('LEAT_CONSOLE_ROLES', () => {
 
   test('LEAT_CONSOLE_ROLES: any text is parsed or rejected without an exception', () => {
     const text = fc.string({
-      unit: fc.constantFrom(...Array.from('main/groups:=,viewer \u0000é')),
+      unit: fc.constantFrom(...Array.from('main/groups:=,viewer "~\u0000é')),
     });
     fc.assert(fc.property(text, (each) => void consoleMappings(each)));
   });
@@ -174,6 +218,41 @@ describe('mappingFor', () => {
     );
   });
 
+  test('mappingFor: a JSON pointer leads to a claim in another one, through objects only', () => {
+    const nested = 'main//resource_access/leat/roles:admin=operator';
+    const leat = { roles: ['admin'] };
+    assert.equal(
+      entryOf(nested, 'main', { resource_access: { leat } }),
+      'main//resource_access/leat/roles:admin=operator',
+    );
+    for (const resource_access of [{ other: leat }, [leat], 'leat', null, { leat: [leat] }, {}]) {
+      assert.equal(entryOf(nested, 'main', { resource_access }), undefined);
+    }
+    assert.equal(
+      entryOf('main//a/email:e@a.b=viewer', 'main', {
+        a: { email: 'e@a.b', email_verified: false },
+      }),
+      undefined,
+    );
+  });
+
+  test('mappingFor: names of an object count where an object is below them, as at Zitadel', () => {
+    const zitadel = 'main/"urn:zitadel:iam:org:project:roles":admin=operator';
+    const rolesOf = (value: unknown): Claims => ({ 'urn:zitadel:iam:org:project:roles': value });
+    assert.equal(entryOf(zitadel, 'main', rolesOf({ admin: { '2273': 'a.example' } })), zitadel);
+    for (const value of [{ admin: true }, { admin: null }, { other: {} }, { admin: ['x'] }]) {
+      assert.equal(entryOf(zitadel, 'main', rolesOf(value)), undefined);
+    }
+  });
+
+  test('soughtIn: names the claims of a tenant that are looked for, and which are absent', () => {
+    const mappings = parse(
+      'main/groups:a=viewer,main/groups:b=viewer,main//x/a~1b:c=viewer,two/z:a=viewer',
+    );
+    assert.equal(soughtIn(mappings, 'main', { groups: [] }), 'groups, /x/a~1b (absent)');
+    assert.equal(soughtIn(mappings, 'three', {}), '');
+  });
+
   test('mappingFor: the most powerful role wins, whatever the order', () => {
     const claims = { groups: ['readers', 'admins'], email: 'e@a.b', email_verified: true };
     const reversed = roles.split(',').toReversed().join();
@@ -192,7 +271,7 @@ describe('mappingFor', () => {
   });
 
   test('claimsOf: has the claims of the tenant', () => {
-    const mappings = parse(`${roles},two/department:a=viewer`);
+    const mappings = parse(`${roles},main//email/x:a=viewer,two/department:a=viewer`);
     assert.deepEqual([...claimsOf(mappings, 'main')], ['groups', 'email']);
     assert.deepEqual([...claimsOf(mappings, 'three')], []);
   });
