@@ -6,6 +6,7 @@ import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { ConsoleRole } from '../core/console-session.ts';
 import type { InspectorMemory } from '../core/inspector.ts';
+import { printable } from '../core/setting.ts';
 import type { Log } from '../core/log.ts';
 import type { UnknownHosts } from '../core/unknown-hosts.ts';
 import type { Watchers } from '../changes/watchers.ts';
@@ -91,6 +92,9 @@ export interface AppDeps {
   readonly requestMetrics?: RequestMetrics | undefined;
 }
 
+const namesNoAddress =
+  'a proxy of LEAT_TRUST_PROXY sends an X-Forwarded-For without an address: the clients behind it share one rate limit';
+
 /**
  * Creates the management API and the token service; the caller starts and closes the listener. What
  * happens to a request in which order: docs/adr/0031-what-fastify-does-and-what-it-does-not.md.
@@ -109,7 +113,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     settings,
     unknownHosts: deps.unknownHosts,
   });
-  const clientAddressOf = createClientAddressReader(settings.trustProxy);
+  const clientAddressOf = createClientAddressReader(settings.trustProxy, (entry) =>
+    log.warn({ entry: printable(entry).slice(0, 100) }, namesNoAddress),
+  );
   const closing = closingOf(app);
   const open = (): boolean => deps.ready() && !closing.aborted;
   const random = pooledRandom(deps.random);

@@ -86,11 +86,80 @@ describe('the client address', () => {
     [['10.0.0.0/8'], '10.0.0.1', '1.2.3.4, garbage, 10.0.0.2', '10.0.0.2 seen'],
     [['2001:db8::/32'], '2001:db8::1', '2001:db9::1', '2001:db9::1 seen'],
     [['192.0.2.1'], '192.0.2.1', '198.51.100.1', '198.51.100.1 seen'],
+    // Entries as proxies send them: docs/production.md#entries-of-x-forwarded-for.
+    [['10.0.0.0/8'], '10.0.0.1', '198.51.100.1:54321', '198.51.100.1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', '6.6.6.6, 198.51.100.1:5, 10.0.0.2:443', '198.51.100.1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', '[2001:db8::1]:443', '2001:db8::1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', '[2001:db8::1]', '2001:db8::1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', '"[2001:db8::1]:443"', '2001:db8::1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', '"198.51.100.1"', '198.51.100.1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', '198.51.100.1:_port', '198.51.100.1 seen'],
+    [['2001:db8::/32'], '2001:db8::1', '198.51.100.1, [2001:db8::2]:9', '198.51.100.1 seen'],
+    // Azure Front Door, then Application Gateway.
+    [
+      ['10.0.0.0/8', '147.243.0.0/16'],
+      '10.0.0.4',
+      '6.6.6.6, 203.0.113.7, 147.243.1.9:61234',
+      '203.0.113.7 seen',
+    ],
+    // AWS Application Load Balancer, by default and with routing.http.xff_client_port.enabled.
+    [['10.0.0.0/8'], '10.0.0.9', '203.0.113.7', '203.0.113.7 seen'],
+    [['10.0.0.0/8'], '10.0.0.9', '6.6.6.6, 203.0.113.7:47520', '203.0.113.7 seen'],
+    [
+      ['10.0.0.0/8'],
+      '10.0.0.9',
+      '[2001:db8:85a3::8a2e:370:7334]:47520',
+      '2001:db8:85a3::8a2e:370:7334 seen',
+    ],
+    // Cloudflare, then nginx with $proxy_add_x_forwarded_for.
+    [
+      ['10.0.0.5', '173.245.48.0/20'],
+      '10.0.0.5',
+      '6.6.6.6,203.0.113.7, 173.245.48.3',
+      '203.0.113.7 seen',
+    ],
+    // nginx of docs/production.md, Caddy.
+    [['10.0.0.5'], '10.0.0.5', '2001:db8::7', '2001:db8::7 seen'],
     [['192.0.2.1'], '192.0.2.2', '198.51.100.1', '192.0.2.2 own'],
   ];
   for (const [trusted, peer, forwarded, client] of rows) {
     test(`${peer}, forwarded "${forwarded}", trusted ${trusted.join() || 'none'}: ${client}`, () => {
       assert.equal(read(trusted, peer, forwarded, 'seen'), client);
+    });
+  }
+
+  const unreadable = [
+    'unknown',
+    '_hidden',
+    '"_SEVKISEK"',
+    '[198.51.100.1]:80',
+    '[2001:db8::1',
+    '2001:db8::1]:80',
+    '"198.51.100.1',
+    '198.51.100.1:',
+    '198.51.100.1:port',
+    '198.51.100.256:80',
+    'client.example:80',
+    '[2001:db8::1]:443:443',
+    '"',
+  ];
+  for (const entry of unreadable) {
+    test(`X-Forwarded-For: the entry ${entry} names no address, and is reported once`, () => {
+      const reported: string[] = [];
+      const clientAddressOf = createClientAddressReader(['10.0.0.1'], (each) =>
+        reported.push(each),
+      );
+      const socket = { remoteAddress: '10.0.0.1' };
+      for (const forwarded of [entry, '198.51.100.1', `198.51.100.1, ${entry}`, 'other']) {
+        const headers = { host: 'own', 'x-forwarded-for': forwarded };
+        const { address, isProxy } = clientAddressOf({
+          socket,
+          headers,
+        } as unknown as IncomingMessage);
+        const isNamed = forwarded === '198.51.100.1';
+        assert.deepEqual([address, isProxy], isNamed ? [forwarded, false] : ['10.0.0.1', true]);
+      }
+      assert.deepEqual(reported, [entry]);
     });
   }
 });

@@ -15,10 +15,12 @@ export interface ClientAddress {
 
 /**
  * Creates the reader of a request's {@link ClientAddress}. `trusted` are addresses and CIDR ranges of
- * proxies: only their `X-Forwarded-For` and `X-Forwarded-Host` count.
+ * proxies: only their `X-Forwarded-For` and `X-Forwarded-Host` count. `report` receives the first entry
+ * of a trusted proxy that names no address: the clients of such entries share the limits of one.
  */
 export function createClientAddressReader(
   trusted: readonly string[],
+  report?: (entry: string) => void,
 ): (request: CheckedRequest) => ClientAddress {
   if (trusted.length === 0) {
     return (request) => ({
@@ -28,6 +30,7 @@ export function createClientAddressReader(
     });
   }
   const isProxy = createProxyCheck(trusted);
+  let isReported = false;
   return (request) => {
     const { socket, headers } = request;
     const peer = socket.remoteAddress ?? '';
@@ -35,7 +38,12 @@ export function createClientAddressReader(
     if (!isProxy(peer)) return { address: peer, host, isProxy: false };
     const forwardedHost = entriesOf(headers['x-forwarded-host']).at(-1);
     const hops = entriesOf(headers['x-forwarded-for']);
-    return { ...clientOf(isProxy, hops, peer), host: forwardedHost ?? host };
+    const { unreadable, ...client } = clientOf(isProxy, hops, peer);
+    if (unreadable !== undefined && !isReported) {
+      isReported = true;
+      report?.(unreadable);
+    }
+    return { ...client, host: forwardedHost ?? host };
   };
 }
 
@@ -54,20 +62,36 @@ export function createSecureReader(
   };
 }
 
-/** Returns the right-most hop that is not a trusted proxy; an entry that is no address ends the search. */
+/** Returns the right-most hop that is not a trusted proxy; an entry without an address ends the search. */
 function clientOf(
   isProxy: (address: string) => boolean,
   hops: readonly string[],
   peer: string,
-): Pick<ClientAddress, 'address' | 'isProxy'> {
+): Pick<ClientAddress, 'address' | 'isProxy'> & { readonly unreadable?: string } {
   let address = peer;
   for (const hop of hops.toReversed()) {
-    if (isIP(hop) === 0) return { address, isProxy: true };
-    address = hop;
-    if (!isProxy(hop)) break;
+    const named = addressOf(hop);
+    if (named === undefined) return { address, isProxy: true, unreadable: hop };
+    address = named;
+    if (!isProxy(named)) break;
   }
   return { address, isProxy: hops.length === 0 };
 }
+
+/**
+ * Returns the address of an entry: a bare one, or a node of RFC 7239 section 6, which may have a port,
+ * brackets and quotation marks. `undefined` for `unknown`, a hidden name (`_x`) and any other text.
+ */
+function addressOf(entry: string): string | undefined {
+  if (isIP(entry) !== 0) return entry;
+  const { v6, v4, bare } = nodePattern.exec(entry)?.groups ?? {};
+  if (v6 !== undefined) return isIP(v6) === 6 ? v6 : undefined;
+  const address = v4 ?? bare ?? '';
+  return isIP(address) === 0 ? undefined : address;
+}
+
+const nodePattern =
+  /^(?<quote>"?)(?:\[(?<v6>[^\]]{2,64})\](?::(?:\d{1,5}|_[\w.-]+))?|(?<v4>[\d.]{7,15}):(?:\d{1,5}|_[\w.-]+)|(?<bare>[^"\]]{2,64}))\k<quote>$/;
 
 function entriesOf(header: string | readonly string[] | undefined): string[] {
   const text = typeof header === 'string' ? header : (header ?? []).join(',');
