@@ -50,7 +50,7 @@ export interface StreamStore {
    * that lag, those that are neither paused nor disabled, or all.
    */
   states(tenant: number, options: { readonly lagsOf: LagsOf }): Promise<TenantStates>;
-  /** Returns a text that differs after a stream of the tenant was created, changed or deleted. */
+  /** Returns a text that is the same as long as the tenant has the same streams, none of them changed. */
   mark(tenant: number): Promise<string>;
   /** Returns how many deliveries of a tenant wait for an attempt, counted up to 100,000. */
   retrying(tenant: number): Promise<number>;

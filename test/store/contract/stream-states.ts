@@ -51,6 +51,33 @@ function statesContract(engine: Engine): void {
     assert.deepEqual(await fixture.store.streams.states(99, lags), none);
   });
 
+  test('marks of a tenant are the same for the same streams in the same versions, and for no others', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const tenant = await addTenant(fixture.store, 'other');
+    const { streams } = fixture.store;
+    const marks = [await streams.mark(fixture.tenant)];
+    const noted = async (): Promise<void> => {
+      marks.push(await streams.mark(fixture.tenant));
+    };
+    const first = await fixture.addStream();
+    await noted();
+    await change(fixture, first, { name: 'changed' });
+    await noted();
+    const second = await fixture.addStream();
+    await noted();
+    await streams.delete(fixture.tenant, second.id);
+    await noted();
+    await fixture.addStream();
+    await noted();
+    // The deletion left what there was before the creation.
+    const [same] = marks.splice(4, 1);
+    assert.equal(same, marks[2]);
+    assert.equal(new Set(marks).size, 5, marks.join(', '));
+    await fixtureOf(fixture.store, tenant.id).addStream();
+    await fixture.publish('user.created');
+    assert.equal(await streams.mark(fixture.tenant), marks.at(-1));
+  });
+
   test('streams of another tenant are not among them', async (t) => {
     const fixture = await createFixture(engine, t);
     const tenant = await addTenant(fixture.store, 'other');
