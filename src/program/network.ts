@@ -5,12 +5,13 @@ import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import { createAccessTokens } from '../delivery/http/access-tokens.ts';
 import { createAuthorizedTransport } from '../delivery/authorized-transport.ts';
-import { createEgressRule, type EgressRule } from '../delivery/http/egress.ts';
+import { type BlockedFound, createEgressRule, type EgressRule } from '../delivery/http/egress.ts';
 import { createFetch, type OwnFetch } from '../delivery/http/fetch.ts';
 import { createInspector, type Inspector } from '../delivery/http/inspector.ts';
 import { lookupFunction } from '../delivery/http/lookup-function.ts';
 import { createNameLookups, type NameLookups } from '../delivery/http/name-lookups.ts';
 import { createResolver } from '../delivery/http/resolver.ts';
+import { RecentTexts } from '../delivery/http/recent-texts.ts';
 import { createShortages, type Shortages } from '../delivery/http/shortages.ts';
 import { createTokenEndpoints } from '../delivery/http/token-endpoint.ts';
 import type { TransportDeps } from '../delivery/http/transport.ts';
@@ -60,7 +61,9 @@ export function openNetwork({
   const egress = createEgressRule(networks);
   const timeoutMs = config.attemptTimeoutMs;
   const inspector = createInspector({ clock, settings: limits.inspector });
-  const endpoints = createTokenEndpoints({ clock, egress, names, limits: limits.tokens });
+  const blockedFound = blockedLog(clock, log);
+  const checked = { clock, egress, names, blockedFound };
+  const endpoints = createTokenEndpoints({ ...checked, limits: limits.tokens });
   const unexpected = (error: unknown): void => {
     if (log !== undefined) logReport(log, { kind: 'unexpected', error });
   };
@@ -71,7 +74,7 @@ export function openNetwork({
     open: async () => {
       const { createTransport } = await import('../delivery/http/transport.ts');
       const shortage = shortages.connections;
-      const deps = { clock, egress, names, inspector, shortage, idleConnectionsMax, ...bounds };
+      const deps = { ...checked, inspector, shortage, idleConnectionsMax, ...bounds };
       return createSigningTransport(createTransport(deps), unexpected);
     },
     clock,
@@ -83,8 +86,7 @@ export function openNetwork({
       count,
       data: { ...networks, ...bounds, idleConnectionsMax: perThread },
       here,
-      names,
-      clock,
+      ...checked,
       shortages,
       unexpected,
     }),
@@ -111,6 +113,17 @@ export function openNetwork({
       shortages.close();
       await own.close();
     },
+  };
+}
+
+/** Returns what logs a name without an allowed address: once in ten minutes, as each attempt has it. */
+function blockedLog(clock: Clock, log: Log | undefined): BlockedFound {
+  const logged = new RecentTexts(clock);
+  return (name, address) => {
+    const text = `${name} ${address}`;
+    if (logged.has(text)) return;
+    logged.note(text);
+    log?.warn({ name, address }, 'an endpoint has no allowed address (LEAT_EGRESS_ALLOW)');
   };
 }
 

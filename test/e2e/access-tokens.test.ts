@@ -179,7 +179,7 @@ describe('a token that cannot be had', () => {
     assert.equal(await waitForError(leat, stream.id), message);
   });
 
-  test('because its address is blocked names the address', async () => {
+  test('because its address is blocked names the address where the URL has it', async () => {
     const type = freshType();
     const url = `https://[::1]:${new URL(server.url).port}/token`;
     const refused = leat.send('POST', '/api/v2/event-streams', {
@@ -199,7 +199,7 @@ describe('a token that cannot be had', () => {
     await publish(leat, type);
     assert.match(
       await waitForError(leat, stream.id),
-      /^authorization: token endpoint: (blocked address: ::1 \(LEAT_EGRESS_ALLOW\)|dns: )/,
+      /^authorization: token endpoint: (blocked address: no allowed address \(LEAT_EGRESS_ALLOW\)|dns: )/,
     );
   });
 });

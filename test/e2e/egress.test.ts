@@ -135,12 +135,15 @@ describe('a name of an address that is not public', () => {
       assert.equal(failure?.attempts.length, 1);
       assert.match(
         failure.attempts[0]?.error_message ?? '',
-        /^blocked address: (127\.0\.0\.1|::1) \(LEAT_EGRESS_ALLOW\)$/,
+        /^blocked address: no allowed address \(LEAT_EGRESS_ALLOW\)$/,
       );
       await expectBody(202, redeliver(leat, stream.id, id));
       await waitForStats(leat, stream.id, { failed: 2 });
     }
     assert.equal(secret.connections(), 0);
+    // The address is for the operator alone, once however often it is tried.
+    const logged = leat.output().match(/"name":"localhost","address":"(127\.0\.0\.1|::1)"/g);
+    assert.equal(logged?.length, 1);
   });
 
   test('a name of an address that is not public is not connected to for a test event either', async () => {

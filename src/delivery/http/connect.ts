@@ -3,7 +3,7 @@ import { connect as connectTls, createSecureContext, type SecureContext } from '
 import type { Millis } from '../../core/clock.ts';
 import { literalAddress } from '../../core/address.ts';
 import { whenSilent } from './early-response.ts';
-import { BlockedAddress, guardLookup, type EgressRule } from './egress.ts';
+import { BlockedAddress, type BlockedFound, guardLookup, type EgressRule } from './egress.ts';
 
 /** The target of a connection, as undici passes it. */
 export interface ConnectTarget {
@@ -45,6 +45,7 @@ export type Connect = (
 
 export interface ConnectDeps {
   readonly egress: EgressRule;
+  readonly blockedFound?: BlockedFound | undefined;
   readonly tls?: { readonly ca?: string | undefined } | undefined;
 }
 
@@ -55,7 +56,7 @@ export interface ConnectDeps {
  *
  * @throws {BlockedAddress} at once for a literal address that is blocked
  */
-export function createConnect({ egress, tls }: ConnectDeps): Connect {
+export function createConnect({ egress, blockedFound, tls }: ConnectDeps): Connect {
   // Of all connections without a certificate: it is made once, as it takes as long as a handshake.
   let shared: SecureContext | undefined;
   const contextOf = (identity: ClientIdentity | undefined): SecureContext => {
@@ -64,12 +65,13 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
     return createSecureContext({ ca: tls?.ca, cert, key });
   };
   return ({ hostname, port, protocol, identity, wait }, lookup, connected) => {
-    requireAllowed(literalAddress(hostname), egress);
+    const literal = literalAddress(hostname);
+    requireAllowed(literal, egress);
     const isSecure = protocol === 'https:';
     const host = {
       host: hostname,
       port: Number(port || (isSecure ? 443 : 80)),
-      lookup: guardLookup(lookup, egress),
+      lookup: guardLookup(lookup, egress, blockedFound),
     };
     const socket = isSecure
       ? connectTls({ ...host, ...nameOf(hostname), ...secure, secureContext: contextOf(identity) })
@@ -85,7 +87,11 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
     socket.on('error', (error) => report(error, null));
     socket.once(isSecure ? 'secureConnect' : 'connect', () => {
       try {
-        requireAllowed(socket.remoteAddress, egress);
+        requireAllowed(socket.remoteAddress, egress, (address) => {
+          if (literal !== undefined) return new BlockedAddress(address);
+          blockedFound?.(hostname, address);
+          return new BlockedAddress();
+        });
         const check = (): void => whenSilent(socket, () => report(null, socket));
         if (wait === undefined) check();
         else wait(check);
@@ -97,9 +103,13 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
   };
 }
 
-function requireAllowed(address: string | undefined, egress: EgressRule): void {
+function requireAllowed(
+  address: string | undefined,
+  egress: EgressRule,
+  errorOf = (blocked: string): BlockedAddress => new BlockedAddress(blocked),
+): void {
   const blocked = address === undefined ? undefined : egress.blocked(address);
-  if (blocked !== undefined) throw new BlockedAddress(blocked);
+  if (blocked !== undefined) throw errorOf(blocked);
 }
 
 /**

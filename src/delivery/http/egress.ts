@@ -38,11 +38,14 @@ export function createEgressRule({ allow, deny = [] }: EgressOptions): EgressRul
 export class BlockedAddress extends Error {
   readonly code = 'blocked_address';
   override readonly name = 'BlockedAddress';
-  /** As an error message shows it. */
-  readonly address: string;
+  /**
+   * As an error message shows it; absent for an address that a name has. A tenant reads the message, and must not
+   * learn the addresses of names in the network of the operator.
+   */
+  readonly address: string | undefined;
 
-  constructor(address: string) {
-    super(`blocked address: ${address}`);
+  constructor(address?: string) {
+    super(address === undefined ? 'blocked address' : `blocked address: ${address}`);
     this.address = address;
   }
 }
@@ -59,16 +62,27 @@ export class LookupFailed extends Error {
   }
 }
 
+/** Receives a name that a connection was not made to, and a blocked address of it. For the operator alone. */
+export type BlockedFound = (name: string, address: string) => void;
+
 /**
  * Returns a lookup for `net.connect` that yields allowed addresses only and fails when none is
- * left. The connection is made to one of these addresses, so a name cannot change between the check
+ * left; `found` receives one of the others then. The connection is made to one of these addresses, so a name cannot change between the check
  * and the connection.
  */
-export function guardLookup(lookup: LookupFunction, egress: EgressRule): LookupFunction {
+export function guardLookup(
+  lookup: LookupFunction,
+  egress: EgressRule,
+  found?: BlockedFound,
+): LookupFunction {
   return (hostname, options, callback) =>
-    lookup(hostname, options, (error, found, family) => {
+    lookup(hostname, options, (error, addresses, family) => {
+      const blocked = (address: string): BlockedAddress => {
+        found?.(hostname, address);
+        return new BlockedAddress();
+      };
       const allowed =
-        error === null ? allowedOf(found, egress) : new LookupFailed(error.code ?? '');
+        error === null ? allowedOf(addresses, egress, blocked) : new LookupFailed(error.code ?? '');
       if (allowed instanceof Error) callback(allowed, []);
       else callback(null, allowed, family);
     });
@@ -77,12 +91,13 @@ export function guardLookup(lookup: LookupFunction, egress: EgressRule): LookupF
 function allowedOf(
   found: string | LookupAddress[],
   egress: EgressRule,
+  blockedAt: (address: string) => BlockedAddress,
 ): string | LookupAddress[] | BlockedAddress | LookupFailed {
   const all = typeof found === 'string' ? [found] : found.map(({ address }) => address);
   const blocked = new Map(all.map((address) => [address, egress.blocked(address)]));
   const isAllowed = (address: string): boolean => blocked.get(address) === undefined;
   const [first] = all;
   if (first === undefined) return new LookupFailed('ENOTFOUND');
-  if (!all.some(isAllowed)) return new BlockedAddress(blocked.get(first) ?? first);
+  if (!all.some(isAllowed)) return blockedAt(blocked.get(first) ?? first);
   return typeof found === 'string' ? found : found.filter(({ address }) => isAllowed(address));
 }

@@ -4,7 +4,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { ClientCredentials } from '../../core/types.ts';
 import { basicOf } from './basic.ts';
 import { createConnect, type Connected, type ConnectTarget } from './connect.ts';
-import type { EgressRule } from './egress.ts';
+import type { BlockedFound, EgressRule } from './egress.ts';
 import { acceptInterimResponses } from './interim-responses.ts';
 import { lookupFunction } from './lookup-function.ts';
 import type { NameLookups } from './name-lookups.ts';
@@ -22,6 +22,7 @@ export interface TokenEndpoints {
 export interface TokenEndpointsDeps {
   readonly clock: Pick<Clock, 'after'>;
   readonly egress: EgressRule;
+  readonly blockedFound?: BlockedFound | undefined;
   readonly names: Pick<NameLookups, 'prepare' | 'usable' | 'find'>;
   readonly limits: TokenEndpointLimits;
   readonly tls?: {

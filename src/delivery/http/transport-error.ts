@@ -78,7 +78,8 @@ export function classifyTransportError(
   phase: Phase,
 ): AttemptResult & { readonly kind: 'error' } {
   if (error instanceof BlockedAddress) {
-    return errorOf('blocked address', `${error.address} (LEAT_EGRESS_ALLOW)`);
+    const { address = 'no allowed address' } = error;
+    return errorOf('blocked address', `${address} (LEAT_EGRESS_ALLOW)`);
   }
   const code = codeOf(error);
   if (error instanceof LookupFailed) return errorOf('dns', shown(code));

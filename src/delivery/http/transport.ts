@@ -5,7 +5,7 @@ import type { SendResult } from '../../core/retry.ts';
 import type { SlowStart } from './shortages.ts';
 import { createConnect } from './connect.ts';
 import { Timeouts } from './deadlines.ts';
-import type { EgressRule } from './egress.ts';
+import type { BlockedFound, EgressRule } from './egress.ts';
 import { Exchange } from './exchange.ts';
 import { createLookup, type HttpConnection, openConnection } from './http-connection.ts';
 import { CertificateExpired } from './transport-error.ts';
@@ -113,6 +113,8 @@ export interface TransportDeps {
   readonly idleConnectionsMax?: number;
   /** Called when the number of idle connections of a route has changed. */
   readonly idleChanged?: (route: string) => void;
+  /** Called when an attempt ended because its name has no allowed address. */
+  readonly blockedFound?: BlockedFound | undefined;
   /** Called when an origin was found to send responses without a request. */
   readonly unaskedFound?: (origin: string) => void;
   readonly tls?: {

@@ -1,31 +1,22 @@
 import type { Clock } from '../../core/clock.ts';
-
-/** How long an origin is remembered. */
-const rememberedMs = 600_000;
-
-/** More are forgotten, those that were noted first. */
-const originsMax = 10_000;
+import { RecentTexts } from './recent-texts.ts';
 
 /**
- * The origins that have sent a response without a request. On a connection that carries a second request,
- * such a response would be taken for the one to that request.
+ * The origins that have sent a response without a request in the last ten minutes. On a connection that
+ * carries a second request, such a response would be taken for the one to that request.
  */
 export class UnaskedOrigins {
-  readonly #clock: Pick<Clock, 'elapsedMs'>;
+  readonly #origins: RecentTexts;
   readonly #found: (origin: string) => void;
-  /** When each was noted last, oldest first. */
-  readonly #notedMs = new Map<string, number>();
 
   /** @param found receives an origin that was noted here and was unknown */
   constructor(clock: Pick<Clock, 'elapsedMs'>, found: (origin: string) => void = () => undefined) {
-    this.#clock = clock;
+    this.#origins = new RecentTexts(clock);
     this.#found = found;
   }
 
-  /** Returns whether the origin was noted in the last ten minutes. */
   has(origin: string): boolean {
-    const notedMs = this.#notedMs.get(origin);
-    return notedMs !== undefined && this.#clock.elapsedMs() - notedMs < rememberedMs;
+    return this.#origins.has(origin);
   }
 
   /** Notes an origin that has sent such a response. */
@@ -37,9 +28,6 @@ export class UnaskedOrigins {
 
   /** Notes an origin that was found elsewhere. */
   learn(origin: string): void {
-    this.#notedMs.delete(origin);
-    this.#notedMs.set(origin, this.#clock.elapsedMs());
-    const [oldest] = this.#notedMs.size > originsMax ? this.#notedMs.keys() : [];
-    if (oldest !== undefined) this.#notedMs.delete(oldest);
+    this.#origins.note(origin);
   }
 }

@@ -31,6 +31,8 @@ export interface FromSender {
   readonly idle: readonly (readonly [route: string, connections: number])[];
   /** Names to be looked up. */
   readonly lookups: readonly (readonly [lookup: number, tenant: number, name: string])[];
+  /** Names without an allowed address, each with one that is blocked. */
+  readonly blocked: readonly (readonly [name: string, address: string])[];
   /** Origins that were found to send responses without a request. */
   readonly unasked: readonly string[];
   /** Why requests could not be built. */

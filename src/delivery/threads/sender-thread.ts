@@ -65,6 +65,7 @@ const http = createTransport({
     changedRoutes.add(route);
     outgoing();
   },
+  blockedFound: (name, address) => outgoing().blocked.push([name, address]),
   unaskedFound: (origin) => outgoing().unasked.push(origin),
 });
 const transport = createSigningTransport(http, (error) => {
@@ -111,7 +112,7 @@ function ended(request: number, waitedMs: number, result: SendResult): void {
  */
 function outgoing(): Mutable<FromSender> {
   if (unsent === undefined) {
-    unsent = { results: [], idle: [], lookups: [], unasked: [], unexpected: [] };
+    unsent = { results: [], idle: [], lookups: [], blocked: [], unasked: [], unexpected: [] };
     if (systemClock.elapsedMs() - sentMs > gatherMs) setImmediate(send);
     else systemClock.after(gatherMs, send);
   }

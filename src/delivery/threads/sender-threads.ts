@@ -3,6 +3,7 @@ import { thread } from '../../core/asset.ts';
 import type { Clock } from '../../core/clock.ts';
 import { isInspectorOrigin } from '../../core/inspector.ts';
 import { cancelled, type SendResult, type Shortage } from '../../core/retry.ts';
+import type { BlockedFound } from '../http/egress.ts';
 import type { NameLookups, NameResult } from '../http/name-lookups.ts';
 import { noThread, type Shortages } from '../http/shortages.ts';
 import { shortageOf } from '../http/transport-error.ts';
@@ -35,6 +36,7 @@ export interface SenderThreadsDeps {
   readonly here: SigningTransport;
   readonly names: Pick<NameLookups, 'last' | 'find'>;
   readonly clock: Pick<Clock, 'elapsedMs'>;
+  readonly blockedFound?: BlockedFound | undefined;
   readonly shortages: Pick<Shortages, 'connections' | 'noted'>;
   /** A thread has failed, or could not build a request. */
   readonly unexpected: (error: unknown) => void;
@@ -270,7 +272,10 @@ class SenderThread {
     );
   }
 
-  #receive({ results, idle, lookups, unasked, unexpected }: FromSender, worker: Worker): void {
+  #receive(
+    { results, idle, lookups, blocked, unasked, unexpected }: FromSender,
+    worker: Worker,
+  ): void {
     this.#isReady = true;
     this.#vainStarts = 0;
     for (const [route, connections] of idle) {
@@ -285,6 +290,7 @@ class SenderThread {
       request?.end(resultOf(items), waitedMs);
     }
     for (const request of lookups) this.#find(request, worker);
+    for (const [name, address] of blocked) this.#deps.blockedFound?.(name, address);
     for (const origin of unasked) this.#unaskedFound(origin);
     for (const error of unexpected) this.#deps.unexpected(error);
   }

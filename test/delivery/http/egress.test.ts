@@ -22,6 +22,7 @@ function blockedAt(address: string): AttemptResult {
   const detail = `${address} (LEAT_EGRESS_ALLOW)`;
   return { kind: 'error', cause: 'blocked address', detail };
 }
+const blockedName = blockedAt('no allowed address');
 
 describe('the egress rule', () => {
   test('addresses that are not public are blocked and named', () => {
@@ -143,11 +144,15 @@ describe('a webhook at a name', () => {
     test(`a name with the addresses ${addresses.join(', ')} is not called`, async (t) => {
       const receiver = await receiverOf(t);
       const { servers } = await dnsOf(t, () => addresses);
-      const { send, transport } = createSender(t, { allow: [], servers });
+      const found: string[][] = [];
+      const blockedFound = (...each: string[]): void => void found.push(each);
+      const { send, transport } = createSender(t, { allow: [], servers, blockedFound });
       for (const scheme of ['http', 'https']) {
         const result = await send(`${scheme}://${name}.example:${receiver.port}`);
-        assert.deepEqual(result, blockedAt(shown));
+        assert.deepEqual(result, blockedName, 'without the address, which is the operator’s');
       }
+      const one = [`${name}.example`, shown];
+      assert.deepEqual(found, [one, one]);
       assert.equal(receiver.connections, 0);
       assert.equal(transport.count().connections, 0);
     });
@@ -182,7 +187,7 @@ describe('a webhook at a name', () => {
       assert.deepEqual(await send(origin), delivered);
       assert.equal(outside.requests.length, round);
       await clock.advance(limits.names.usableMs);
-      assert.deepEqual(await send(origin), blockedAt('127.0.0.2'));
+      assert.deepEqual(await send(origin), blockedName);
       await clock.advance(limits.names.usableMs);
     }
     assert.equal(inside.connections, 0);
@@ -237,8 +242,13 @@ describe('a connection', () => {
     // Allows every address until a connection is made.
     let checks = 0;
     const egress = { blocked: (address: string) => (++checks > 1 ? address : undefined) };
-    const { send } = createSender(t, { egress });
+    const found: string[][] = [];
+    const blockedFound = (...each: string[]): void => void found.push(each);
+    const { send } = createSender(t, { egress, blockedFound });
     assert.deepEqual(await send(receiver.origin), blockedAt('127.0.0.1'));
+    checks = 0;
+    assert.deepEqual(await send(`http://localhost:${receiver.port}`), blockedName);
+    assert.deepEqual(found, [['localhost', '127.0.0.1']]);
     assert.equal(receiver.requests.length, 0);
   });
 

@@ -17,6 +17,7 @@ function inWords(error: unknown, phase: Phase): string {
 describe('an error', () => {
   const anyPhase: readonly (readonly [error: unknown, words: string])[] = [
     [new BlockedAddress('10.0.0.1'), 'blocked address: 10.0.0.1 (LEAT_EGRESS_ALLOW)'],
+    [new BlockedAddress(), 'blocked address: no allowed address (LEAT_EGRESS_ALLOW)'],
     [new LookupFailed('ENOTFOUND'), 'dns: ENOTFOUND'],
     [new LookupFailed('EAI_AGAIN'), 'dns: EAI_AGAIN'],
     [new LookupFailed('ECONNREFUSED'), 'dns: ECONNREFUSED'],

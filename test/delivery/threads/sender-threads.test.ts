@@ -41,6 +41,8 @@ interface Fixture {
   /** What was posted on this thread. */
   readonly here: readonly UnsignedRequest[];
   readonly unexpected: readonly unknown[];
+  /** Names without an allowed address, each with one that is blocked. */
+  readonly blocked: readonly (readonly [name: string, address: string])[];
   /** Resolves when this many threads can send. */
   ready(count: number): Promise<void>;
   post(
@@ -90,6 +92,7 @@ async function createFixture(
   const egress = createEgressRule({ allow });
   const http = createTransport({ ...data, clock: systemClock, egress, names, inspector });
   const unexpected: unknown[] = [];
+  const blocked: [name: string, address: string][] = [];
   const shortages = createShortages({ clock: systemClock });
   const signing = createSigningTransport(http, (error) => unexpected.push(error));
   const here: UnsignedRequest[] = [];
@@ -112,6 +115,7 @@ async function createFixture(
     },
     clock: systemClock,
     shortages,
+    blockedFound: (...each) => void blocked.push(each),
     unexpected: (error) => unexpected.push(error),
   });
   t.after(async () => {
@@ -137,6 +141,7 @@ async function createFixture(
     lookups,
     here,
     unexpected,
+    blocked,
     post,
     send,
     ready: async (wanted) => {
@@ -273,18 +278,19 @@ describe('sender threads', () => {
 
   test('connect to no blocked address', async (t) => {
     const receiver = await receiverOf(t);
-    const { ready, send, here } = await createFixture(t, {
+    const { ready, send, here, blocked } = await createFixture(t, {
       resolve: (name) => Promise.resolve(name === 'inside.test' ? ['10.0.0.1'] : ['127.0.0.1']),
     });
     await ready(1);
     const before = here.length;
-    for (const origin of ['http://10.0.0.1:8080', `http://inside.test:${receiver.port}`]) {
-      assert.deepEqual(await send(origin), {
-        kind: 'error',
-        cause: 'blocked address',
-        detail: '10.0.0.1 (LEAT_EGRESS_ALLOW)',
-      });
+    for (const [origin, shown] of [
+      ['http://10.0.0.1:8080', '10.0.0.1'],
+      [`http://inside.test:${receiver.port}`, 'no allowed address'],
+    ] as const) {
+      const detail = `${shown} (LEAT_EGRESS_ALLOW)`;
+      assert.deepEqual(await send(origin), { kind: 'error', cause: 'blocked address', detail });
     }
+    assert.deepEqual(blocked, [['inside.test', '10.0.0.1']]);
     assert.equal(here.length, before);
   });
 
