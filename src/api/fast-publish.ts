@@ -117,7 +117,7 @@ class ResponseHead {
 /** Returns the body of a success, in the order of checks of docs/http-api.md. */
 async function published(
   deps: FastPublishDeps & { readonly operation: Operation },
-  { host, authorization, traceparent, body }: PlainPost,
+  { host, authorization, traceparent, tracestate, body }: PlainPost,
   socket: Socket,
   head: ResponseHead,
 ): Promise<string> {
@@ -134,7 +134,7 @@ async function published(
   try {
     if (!share.take(body.length)) throw tooManyBodies();
     if (socket.destroyed) throw new ClientGone();
-    const trace = traceOf(traceparent);
+    const trace = traceOf(traceparent, tracestate);
     const mediaType = 'application/json';
     const publication = { tenant, now, waitedMs, body, mediaType, trace };
     const { json = '' } = await deps.publish(publication);

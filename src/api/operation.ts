@@ -101,7 +101,7 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly now: Millis;
   /** How long it has waited for the store, before it was handled. */
   readonly waitedMs: Millis;
-  /** The `traceparent` for the events that it publishes; `undefined` without a valid one. */
+  /** The trace for the events that it publishes, see `traceOf`; `undefined` without a valid one. */
   readonly trace: string | undefined;
   /** Returns a header by its name in lower case; the values of a repeated one are joined. */
   header(name: string): string | undefined;

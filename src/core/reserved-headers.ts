@@ -13,6 +13,7 @@ const reserved = new Set([
   'webhook-signature',
   'webhook-key-id',
   'traceparent',
+  'tracestate',
   'host',
   'connection',
   'keep-alive',

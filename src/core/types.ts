@@ -32,7 +32,7 @@ export interface NewEvent {
   readonly time: Millis;
   /** The envelope of docs/http-api.md#event-envelope without the field of the stream, as JSON text. */
   readonly body: string;
-  /** The `traceparent` of the request that published it, if valid. */
+  /** The `traceparent` of the request that published it, if valid, and its `tracestate`: see `traceOf`. */
   readonly trace?: string | undefined;
 }
 

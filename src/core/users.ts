@@ -128,7 +128,7 @@ export interface UserEventFacts {
   /** LEAT_ATTRIBUTE_PREFIX. */
   readonly prefix: string;
   readonly now: Millis;
-  /** The `traceparent` of the request that changed the user. */
+  /** The trace of the request that changed the user. */
   readonly trace?: string | undefined;
 }
 

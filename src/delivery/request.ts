@@ -2,6 +2,7 @@ import { isValidAt } from '../core/streams.ts';
 import { createHash } from 'node:crypto';
 import type { Millis } from '../core/clock.ts';
 import { deliveryBody } from '../core/envelope.ts';
+import { traceHeaders } from '../core/trace.ts';
 import type { OwnBytes } from '../core/own-bytes.ts';
 import { decodeSecret, sign, signedText, signWithKey, type WebhookKey } from '../core/sign.ts';
 import { needsWebhookKey } from '../core/streams.ts';
@@ -156,7 +157,7 @@ function requestOf(
   const { body, seconds, signature } = signed;
   const own = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
   const headers = [...template.headers, ...own, 'webhook-signature', signature];
-  if (event.trace !== undefined) headers.push('traceparent', event.trace);
+  if (event.trace !== undefined) headers.push(...traceHeaders(event.trace));
   const { tenant, stream, origin, path, secretHeader, timeoutMs, token, identity } = template;
   return {
     tenant,

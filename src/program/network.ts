@@ -59,7 +59,6 @@ export function openNetwork({
   const names = createNameLookups({ clock, resolve, limits: limits.names, shortages });
   const networks = { allow: config.egressAllow, deny: config.egressDeny };
   const egress = createEgressRule(networks);
-  const timeoutMs = config.attemptTimeoutMs;
   const inspector = createInspector({ clock, settings: limits.inspector });
   const blockedFound = blockedLog(clock, log);
   const checked = { clock, egress, names, blockedFound };
@@ -92,7 +91,7 @@ export function openNetwork({
     }),
     tokens: createAccessTokens({ clock, endpoints, limits: limits.tokens }),
     clock,
-    timeoutMs,
+    timeoutMs: bounds.timeoutMs,
   });
   const lookup = lookupFunction(names, 'system');
   const own = createFetch(lookup);

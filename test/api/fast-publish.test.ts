@@ -31,12 +31,14 @@ describe('plain POST', () => {
       'Connection: Keep-Alive',
       "X!#$%&'*+.^_`|~9: {} ; a",
       `traceparent: ${traceparent}`,
+      'tracestate: a=1, b=2',
       'authorization: Bearer  a',
     ];
     assert.deepEqual(read(request(line, headers)), {
       host: 'x:80',
       authorization: 'Bearer  a',
       traceparent,
+      tracestate: 'a=1, b=2',
       body: Buffer.from(event),
     });
   });
@@ -86,6 +88,7 @@ describe('plain POST', () => {
     'Trailer: a',
     'Proxy-Connection: keep-alive',
     'traceparent: 00',
+    'tracestate: a=1',
     'A:\tb',
     'A:  b',
     'A : b',
@@ -100,7 +103,7 @@ describe('plain POST', () => {
     'A: \u00e9',
     '\u00c4: b',
   ]) {
-    others[header] = request(line, [...plain, 'traceparent: 00', header]);
+    others[header] = request(line, [...plain, 'traceparent: 00', 'tracestate: a=1', header]);
   }
   for (const [name, text] of Object.entries(others)) {
     test(`plain POST: undefined for ${JSON.stringify(name)}`, () => {

@@ -48,6 +48,38 @@ describe('the traceparent of a request', () => {
     assert.deepEqual(await sent(plain), [undefined, undefined, undefined]);
   });
 
+  test('the tracestate of a request is sent along with it, with every attempt, from one and from several headers', async () => {
+    const type = freshType();
+    await createStream(leat, endpoint.url, { types: [type] });
+    endpoint.respondWith(500);
+    const states: readonly (readonly [sent: string | string[], arrives: string | undefined])[] = [
+      ['rojo=00f067aa0ba902b7,congo=t61rcWkgMzE', 'rojo=00f067aa0ba902b7,congo=t61rcWkgMzE'],
+      [['a=1', 'b=2'], 'a=1,b=2'],
+      ['a=1,a=2', undefined],
+    ];
+    for (const [tracestate, arrives] of states) {
+      const headers = {
+        authorization: `Bearer ${leat.token}`,
+        'content-type': 'application/json',
+        traceparent: trace,
+        tracestate,
+      };
+      const sent = request(`${leat.url}/api/v2/events`, { method: 'POST', headers });
+      sent.end(JSON.stringify(event(type)));
+      const [response] = (await once(sent, 'response')) as [IncomingMessage];
+      const { id } = JSON.parse((await response.toArray()).join('')) as { id: string };
+      const arrivals = await waitFor('an attempt', () => {
+        const found = endpoint.of(id);
+        return found.length >= 2 ? found : undefined;
+      });
+      for (const arrival of arrivals) {
+        assert.equal(arrival.headers['traceparent'], trace);
+        assert.equal(arrival.headers['tracestate'], arrives);
+      }
+    }
+    endpoint.respondWith(204);
+  });
+
   test('the traceparent of a request is ignored when it is not valid', async () => {
     const type = freshType();
     await createStream(leat, endpoint.url, { types: [type] });

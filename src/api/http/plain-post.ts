@@ -6,6 +6,8 @@ export interface PlainPost {
   readonly authorization: string;
   /** Value of the header `traceparent`, if it was sent. */
   readonly traceparent: string | undefined;
+  /** Value of the header `tracestate`, if it was sent. */
+  readonly tracestate: string | undefined;
   readonly body: Buffer;
 }
 
@@ -31,10 +33,10 @@ export function createPlainPostParser(
     const head = chunk.toString('latin1', 0, end);
     if (!head.startsWith(requestLine)) return undefined;
     const headers = headersOf(head, requestLine.length);
-    const { host, authorization, type, length, traceparent } = headers ?? {};
+    const { host, authorization, type, length, traceparent, tracestate } = headers ?? {};
     if (host === undefined || authorization === undefined || type === undefined) return undefined;
     if (length !== String(bodyBytes)) return undefined;
-    return { host, authorization, traceparent, body: chunk.subarray(end) };
+    return { host, authorization, traceparent, tracestate, body: chunk.subarray(end) };
   };
 }
 
@@ -46,6 +48,7 @@ interface PlainHeaders {
   type?: string;
   length?: string;
   traceparent?: string;
+  tracestate?: string;
 }
 
 /** Returns the headers that count; `undefined` unless all are plain. */
@@ -83,6 +86,11 @@ function take(headers: PlainHeaders, name: string, value: string): boolean {
     case 'traceparent':
       if (headers.traceparent !== undefined) return false;
       headers.traceparent = value;
+      return true;
+    case 'tracestate':
+      // Several are one list (W3C Trace Context section 3.3.1), which Node joins.
+      if (headers.tracestate !== undefined) return false;
+      headers.tracestate = value;
       return true;
     case 'connection':
       return /^keep-alive$/i.test(value);

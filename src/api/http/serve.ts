@@ -215,7 +215,7 @@ function callOf(
     mediaType: raw?.mediaType ?? '',
     guard: (required) => createCallerGuard(context, operation, required),
     isGone: () => reply.raw.destroyed,
-    trace: traceOf(onlyOne(headers['traceparent'])),
+    trace: traceOf(onlyOne(headers['traceparent']), onlyOne(headers['tracestate'])),
     header: (name) => headers[name]?.toString(),
     entry: (...targets) => ({
       ...acceptedEntry(operation, { params, body }, senderOf(request, context), targets),
