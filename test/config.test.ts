@@ -369,6 +369,14 @@ const variables: Record<
     ],
     bad: ['TRUE', 'yes', '1', '0', 'true ', 'on'],
   },
+  LEAT_RETRY: {
+    name: 'retry',
+    good: [
+      ['hours', 'hours'],
+      ['5, 86400', { delaysSeconds: [5, 86_400] }],
+    ],
+    bad: ['Hours', '0', '1.5', '86401', '5;10', '5,,10', Array(21).fill('1').join(',')],
+  },
   LEAT_RETRY_DELAYS_MS: {
     name: 'retryDelaysMs',
     fallback: [1000, 2000, 4000],

@@ -25,7 +25,7 @@ import { JsonText } from './http/sliced-json.ts';
 
 export interface DeliveryDeps {
   readonly store: Pick<Store, 'streams' | 'deliveries' | 'recording'>;
-  readonly settings: Pick<ApiSettings, 'attributePrefix' | 'plainHttp' | 'limits'>;
+  readonly settings: Pick<ApiSettings, 'attributePrefix' | 'plainHttp' | 'retry' | 'limits'>;
 }
 
 const shared = { tag: 'Deliveries', lifecycle: 'Generally Available' } as const;
@@ -97,7 +97,7 @@ function readFailure({ store, settings }: DeliveryDeps): Operation {
   });
 }
 
-function redeliverOne({ store }: DeliveryDeps): Operation {
+function redeliverOne({ store, settings }: DeliveryDeps): Operation {
   return operation({
     ...shared,
     operationId: 'redeliverEvent',
@@ -113,7 +113,9 @@ function redeliverOne({ store }: DeliveryDeps): Operation {
     handle: async ({ tenant, params, entry }) => {
       const { id, event_id: eventId } = params;
       const recording = store.recording(entry(id, eventId));
-      const result = await recording.deliveries.redeliver(tenant.id, id, eventId);
+      const allHaveSchedule = settings.retry !== undefined;
+      const { deliveries: recorded } = recording;
+      const result = await recorded.redeliver(tenant.id, id, eventId, allHaveSchedule);
       if (result === 'accepted') return { body: {} };
       await streamOf(store, tenant.id, id);
       if (result === 'unknown') throw noEvent();

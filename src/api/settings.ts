@@ -1,3 +1,5 @@
+import type { RetryOption } from '../core/types.ts';
+
 /** The settings that the management API uses. */
 export interface ApiSettings {
   /** LEAT_SERVICE_NAME: source of events, user id provider, metric names. */
@@ -26,6 +28,8 @@ export interface ApiSettings {
   readonly maxStreams: number;
   /** LEAT_STREAM_CONCURRENCY: attempts at once of one stream. */
   readonly streamConcurrency: number;
+  /** LEAT_RETRY: the schedule of streams without one of their own. */
+  readonly retry?: RetryOption | undefined;
   /** LEAT_ATTEMPT_TIMEOUT_MS. */
   readonly attemptTimeoutMs: number;
   /** How much longer the lease of an attempt lasts than its timeout. */

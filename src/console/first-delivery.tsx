@@ -51,6 +51,7 @@ const makeStream: Action = {
           webhook_authorization: { method: 'bearer', token: 'a token of yours' },
         },
       },
+      delivery: { retry: 'hours' },
     },
   },
   command: 'leat streams create --name first --events user.created --inspect',

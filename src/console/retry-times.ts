@@ -1,5 +1,6 @@
 import { cycleMaxMs, delaysOf } from '../core/retry-schedule.ts';
 import type { RetryPreset } from '../core/types.ts';
+import type { NodeSettingsShown } from '../schemas/node-settings.ts';
 import type { DeliveryOptionsSent } from '../schemas/delivery-options.ts';
 import { plural } from './parts/numbers.ts';
 
@@ -20,6 +21,24 @@ export const cycleMs = cycleMaxMs;
 export function delaysSecondsOf(retry: RetrySent): readonly number[] {
   const option = typeof retry === 'string' ? retry : { delaysSeconds: retry.delays_seconds };
   return delaysOf(option).map((delayMs) => delayMs / 1000);
+}
+
+/** Returns the waits of streams without a schedule, in seconds, by LEAT_RETRY or else LEAT_RETRY_DELAYS_MS. */
+export function serviceDelays(
+  settings: readonly Pick<NodeSettingsShown['settings'][number], 'name' | 'value' | 'is_default'>[],
+): readonly number[] | undefined {
+  const textOf = (wanted: string) => settings.find(({ name }) => name === wanted);
+  const retry = textOf('LEAT_RETRY');
+  if (retry !== undefined && !retry.is_default && retry.value !== null) {
+    const { value } = retry;
+    return isPreset(value) ? delaysSecondsOf(value) : value.split(',').map(Number);
+  }
+  const delays = textOf('LEAT_RETRY_DELAYS_MS')?.value ?? undefined;
+  return delays?.split(',').map((ms) => Number(ms) / 1000);
+}
+
+function isPreset(text: string): text is RetryPreset {
+  return Object.hasOwn(presets, text);
 }
 
 /** Returns when the attempts of a delivery begin that fails each time. */
@@ -49,7 +68,8 @@ export function retryWords(
   ofService: readonly number[] | undefined,
 ): string {
   const delays = retry === undefined ? ofService : delaysSecondsOf(retry);
-  if (delays === undefined) return 'As LEAT_RETRY_DELAYS_MS says, 1, 2 and 4 s unless it is set';
+  if (delays === undefined)
+    return 'As LEAT_RETRY or LEAT_RETRY_DELAYS_MS says, 1, 2 and 4 s unless one is set';
   const name = retry === undefined ? 'Of the service: ' : nameOf(retry);
   const { timesMs } = attemptTimes(delays);
   const last = timesMs.at(-1) ?? 0;

@@ -1,4 +1,5 @@
 import type { NodeSettingsShown } from '../schemas/node-settings.ts';
+import { serviceDelays } from './retry-times.ts';
 import { useRead } from './queries.ts';
 import { isFirstOperator, sessionState } from './session.ts';
 
@@ -10,6 +11,5 @@ export function useServiceDelays(isNeeded: boolean): readonly number[] | undefin
   const { value } = sessionState;
   const mayRead = isNeeded && value.kind === 'signed-in' && isFirstOperator(value.session);
   const { data } = useRead<NodeSettingsShown>(mayRead ? '/settings' : undefined);
-  const setting = data?.settings.find(({ name }) => name === 'LEAT_RETRY_DELAYS_MS');
-  return setting?.value?.split(',').map((ms) => Number(ms) / 1000);
+  return data && serviceDelays(data.settings);
 }

@@ -6,7 +6,7 @@ import type { StreamDraft } from './stream-draft.ts';
 import { ChoiceField, type FormProps, TextField } from './stream-form-field.tsx';
 
 const schedules = {
-  default: 'That of the service (LEAT_RETRY_DELAYS_MS)',
+  default: 'That of the service (LEAT_RETRY)',
   quick: 'Quick: within 7 s',
   hours: 'Hours: within about 18 h',
   days: 'Days: within about two and a quarter days',

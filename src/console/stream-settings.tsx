@@ -150,11 +150,7 @@ function Retries({ delivery: { retry } = {} }: StreamShown) {
           <dt>Schedule</dt>
           <dd>{retryWords(retry, ofService)}</dd>
           <dt>4xx retried</dt>
-          <dd>
-            {retry !== undefined && typeof retry !== 'object'
-              ? '408, 429'
-              : (statuses?.join(', ') ?? 'as LEAT_RETRY_4XX says')}
-          </dd>
+          <dd>{statuses?.join(', ') ?? 'as LEAT_RETRY_4XX says'}</dd>
         </dl>
         {delays !== undefined && <RetryPicture delaysSeconds={delays} />}
       </div>

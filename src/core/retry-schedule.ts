@@ -15,7 +15,7 @@ export interface RetrySchedule {
   readonly isSpread: boolean;
 }
 
-/** The schedule of LEAT_RETRY_DELAYS_MS and LEAT_RETRY_4XX. */
+/** The schedule of LEAT_RETRY_DELAYS_MS and LEAT_RETRY_4XX; that of redeliveries and test events. */
 export interface DefaultSchedule {
   readonly retryDelaysMs: readonly number[];
   readonly retry4xx: readonly number[];
@@ -36,8 +36,6 @@ const presetDelays: Readonly<Record<RetryPreset, readonly number[]>> = {
   days: [...hours, 43_200, 86_400],
 };
 
-const preset4xx = [408, 429];
-
 /** Returns the schedule for a delivery of this kind; an operator's redeliveries and tests have the default. */
 export function scheduleFor(
   kind: DeliveryKind,
@@ -52,11 +50,19 @@ export function scheduleFor(
   const delaysMs = delaysOf(retry);
   return {
     delaysMs,
-    retry4xx: typeof retry === 'string' ? preset4xx : (retry.retry4xx ?? defaults.retry4xx),
+    retry4xx: (typeof retry === 'string' ? undefined : retry.retry4xx) ?? defaults.retry4xx,
     retryAfterMaxMs: Math.max(retryAfterMaxMs, ...delaysMs),
     cycleMaxMs,
     isSpread: true,
   };
+}
+
+/** Returns the options of a stream with its schedule: its own one, or that of LEAT_RETRY if that is set. */
+export function withRetry(
+  delivery: DeliveryOptions | undefined,
+  retry: RetryOption | undefined,
+): DeliveryOptions | undefined {
+  return retry === undefined || delivery?.retry !== undefined ? delivery : { ...delivery, retry };
 }
 
 /** Returns the longest wait that the options of a stream lead to; 0 without a schedule of its own. */

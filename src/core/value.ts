@@ -1,6 +1,7 @@
 import { parseAddress, parseNetwork } from './address.ts';
 import { ownBytes, type OwnBytes } from './own-bytes.ts';
 import { postgresServers } from './postgres-url.ts';
+import type { RetryOption } from './types.ts';
 
 /**
  * Parses the text of a setting; returns the value or the problem and never throws. Parsers are strict,
@@ -55,6 +56,17 @@ export function oneOf<const W extends string>(...words: readonly W[]): Parse<W> 
     return value === undefined ? { problem: `is not ${words.join(' or ')}` } : { value };
   };
 }
+
+const daySeconds = 86_400;
+
+/** A retry schedule: its name, or its waits in seconds. */
+export const retryOption: Parse<RetryOption> = (text) => {
+  const preset = oneOf('quick', 'hours', 'days')(text);
+  if ('value' in preset) return preset;
+  const waits = list(wholeNumber(1, daySeconds), 20)(text);
+  if ('value' in waits && waits.value.length > 0) return { value: { delaysSeconds: waits.value } };
+  return { problem: `is not quick, hours, days, or 1 to 20 waits of 1 to ${daySeconds} seconds` };
+};
 
 /** `true` or `false`. */
 export const flag: Parse<boolean> = (text) =>

@@ -12,6 +12,7 @@ import type {
 } from '../store/port/ownership.ts';
 import type { Node, StreamRef } from '../core/types.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
+import { withRetry } from '../core/retry-schedule.ts';
 import { AbandonedStreams } from './abandoned-streams.ts';
 import type { Backoffs } from './backoffs.ts';
 import { claimStreams } from './claim-streams.ts';
@@ -91,7 +92,12 @@ export interface OwnershipDeps {
   readonly lease: Pick<Lease, 'share' | 'term' | 'end'>;
   readonly settings: Pick<
     DeliverySettings,
-    'tailEventsMax' | 'tailBytesMax' | 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'
+    | 'tailEventsMax'
+    | 'tailBytesMax'
+    | 'attemptTimeoutMs'
+    | 'leaseGraceMs'
+    | 'retryDelaysMs'
+    | 'retry'
   >;
   readonly prefetch: Pick<Prefetch, 'renew' | 'empty' | 'forget' | 'dropped'>;
   readonly dueTimer: Pick<DueTimer, 'note' | 'forget'>;
@@ -319,8 +325,16 @@ class StreamOwnership implements Ownership {
     this.#planClaim();
   }
 
+  /** Returns the stream with the schedule that it is sent by. */
+  #scheduled(owned: OwnedStream): OwnedStream {
+    const { stream } = owned;
+    const delivery = withRetry(stream.delivery, this.#deps.settings.retry);
+    return delivery === stream.delivery ? owned : { ...owned, stream: { ...stream, delivery } };
+  }
+
   /** Creates the runner of a claimed stream; `term` is that of the lease at the claim. */
-  #adopt(owned: OwnedStream, term: number): void {
+  #adopt(claimed: OwnedStream, term: number): void {
+    const owned = this.#scheduled(claimed);
     const { tenant, id: stream } = owned.stream;
     const tail = this.tails.get(tenant);
     assert(tail !== undefined, 'the tail of a tenant is opened before its first stream');
@@ -407,7 +421,8 @@ class StreamOwnership implements Ownership {
     this.#planRefresh();
   }
 
-  #refreshed(runner: Runner, owned: OwnedStream | undefined): void {
+  #refreshed(runner: Runner, read: OwnedStream | undefined): void {
+    const owned = read && this.#scheduled(read);
     if (owned === undefined || owned.epoch !== runner.epoch) {
       this.drop(runner);
       this.claim();

@@ -1,6 +1,6 @@
 import { leaseMsOf } from '../core/lease.ts';
-import { retryAfterMaxMs } from '../core/retry-schedule.ts';
-import type { HealthLimits } from '../core/types.ts';
+import { longestDelayMs, retryAfterMaxMs, withRetry } from '../core/retry-schedule.ts';
+import type { HealthLimits, RetryOption } from '../core/types.ts';
 
 /**
  * Every number the dispatcher goes by; the defaults and constants are in `settings/delivery.ts`.
@@ -21,6 +21,8 @@ export interface DeliverySettings {
   readonly unansweredPerSecond: number;
   /** The waits between the attempts of a cycle, which has one attempt more than these. */
   readonly retryDelaysMs: readonly number[];
+  /** The schedule of streams without one of their own; `undefined` for that of `retryDelaysMs`. */
+  readonly retry?: RetryOption | undefined;
   /** The 4xx statuses that are retried. */
   readonly retry4xx: readonly number[];
   readonly attemptTimeoutMs: number;
@@ -71,8 +73,10 @@ const setBackMs = 60_000;
  * written while the clock of the store was ahead, or with other settings.
  */
 export function longestWaitMs(
-  settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>,
+  settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs' | 'retry'>,
 ): number {
-  const waits = [leaseMsOf(settings, undefined), retryAfterMaxMs, ...settings.retryDelaysMs];
+  const ofDefault = longestDelayMs(withRetry(undefined, settings.retry));
+  const lease = leaseMsOf(settings, undefined);
+  const waits = [lease, retryAfterMaxMs, ofDefault, ...settings.retryDelaysMs];
   return Math.max(...waits) + setBackMs;
 }

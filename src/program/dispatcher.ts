@@ -53,6 +53,7 @@ export function createServiceDispatcher(
       streamConcurrency: config.streamConcurrency,
       concurrency: config.concurrency,
       inflightBytesMax: config.inflightBytesMax,
+      retry: config.retry,
       retryDelaysMs: config.retryDelaysMs,
       retry4xx: config.retry4xx,
       attemptTimeoutMs: config.attemptTimeoutMs,

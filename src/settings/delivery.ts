@@ -1,20 +1,27 @@
 import type { Setting } from '../core/setting.ts';
-import { list, wholeNumber } from '../core/value.ts';
+import { list, retryOption, wholeNumber } from '../core/value.ts';
 import { dayMs, KIB, MIB } from '../core/units.ts';
 
 /** Attempts, retries, and when a stream is disabled. */
 export const deliverySettings = {
+  retry: {
+    variable: 'LEAT_RETRY',
+    parse: retryOption,
+    otherwise: 'as LEAT_RETRY_DELAYS_MS says',
+    example: 'hours',
+    doc: 'schedule of streams without one: quick, hours, days, or waits in seconds',
+  },
   retryDelaysMs: {
     variable: 'LEAT_RETRY_DELAYS_MS',
     parse: list(wholeNumber(0, dayMs), 20),
     fallback: '1000,2000,4000',
-    doc: 'waits between attempts in milliseconds; there is one attempt more than waits',
+    doc: 'waits between attempts in milliseconds, of redeliveries, test events, and where no schedule is set',
   },
   retry4xx: {
     variable: 'LEAT_RETRY_4XX',
     parse: list(wholeNumber(400, 499), 100),
     fallback: '408,429',
-    doc: '4xx responses that are retried; may be empty',
+    doc: '4xx responses that are retried where a schedule names none; may be empty',
     mayBeEmpty: true,
   },
   attemptTimeoutMs: {

@@ -7,6 +7,7 @@ import {
   placeOf,
   readDelays,
   retryWords,
+  serviceDelays,
   span,
   writeDelays,
 } from '../../src/console/retry-times.ts';
@@ -74,5 +75,15 @@ test('retryWords: without a schedule that of the service, or where it is set', (
     retryWords(undefined, [0.5, 9]),
     'Of the service: 3 attempts within 10 s, after 500 ms, 9 s',
   );
-  assert.match(retryWords(undefined, undefined), /LEAT_RETRY_DELAYS_MS/);
+  assert.match(retryWords(undefined, undefined), /LEAT_RETRY or LEAT_RETRY_DELAYS_MS/);
+});
+
+test('serviceDelays: by LEAT_RETRY if that is set, else by LEAT_RETRY_DELAYS_MS', () => {
+  const delays = { name: 'LEAT_RETRY_DELAYS_MS', value: '500,9000', is_default: true };
+  const unset = { name: 'LEAT_RETRY', value: 'as LEAT_RETRY_DELAYS_MS says', is_default: true };
+  assert.deepEqual(serviceDelays([unset, delays]), [0.5, 9]);
+  const set = (value: string) => ({ name: 'LEAT_RETRY', value, is_default: false });
+  assert.deepEqual(serviceDelays([delays, set('hours')]), delaysSecondsOf('hours'));
+  assert.deepEqual(serviceDelays([delays, set('5, 60')]), [5, 60]);
+  assert.equal(serviceDelays([]), undefined);
 });

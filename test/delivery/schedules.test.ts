@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { respondedWith } from '../helpers/transport.ts';
-import { createDeliveryFixture, type DeliveryFixture, withDeliveries } from './fixture.ts';
+import { delaysOf } from '../../src/core/retry-schedule.ts';
+import type { DeliveryOptions } from '../../src/core/types.ts';
+import {
+  createDeliveryFixture,
+  type DeliveryFixture,
+  type FixtureOptions,
+  withDeliveries,
+} from './fixture.ts';
 
 /** Days pass in these tests: fewer heartbeats and polls make them short. */
 const calm = { heartbeatMs: 600_000, leaseStopMs: 1_800_000, leaseMs: 3_600_000, pollMs: 600_000 };
@@ -101,6 +108,142 @@ describe('schedules of one stream', () => {
     assert.ok(second >= 0.9 * hourMs && second <= 1.1 * hourMs, `${second}`);
     assert.ok(third - second >= 0.9 * hourMs && third - second <= 1.1 * hourMs, `${third}`);
   });
+});
+
+describe('the schedule of streams without one', () => {
+  const retry = { delaysSeconds: [5, 9] };
+
+  /** Returns what happens at a receiver that is away for a while, with a schedule set in one of two ways. */
+  async function historyOf(t: TestContext, options: FixtureOptions, delivery: DeliveryOptions) {
+    const fixture = await createDeliveryFixture(t, {
+      respond: () => respondedWith(503),
+      ...options,
+      settings: { ...calm, disable: { consecutive: 3, total: 50 }, ...options.settings },
+    });
+    await fixture.addStream({ delivery });
+    const times = watchPosts(fixture);
+    await fixture.start();
+    await fixture.publishMany(10);
+    await fixture.clock.advance(70_000);
+    await fixture.restart();
+    fixture.transport.respond = () => respondedWith(204);
+    await fixture.clock.advance(200_000);
+    const reports = (['receiver_down', 'receiver_up', 'stream_disabled'] as const).map(
+      (kind) => fixture.reported(kind).length,
+    );
+    return { times, reports, sent: fixture.sent().length };
+  }
+
+  test('LEAT_RETRY: a stream without a schedule behaves as one that has it', async (t) => {
+    const own = await historyOf(t, {}, { retry });
+    assert.deepEqual(await historyOf(t, { settings: { retry } }, {}), own);
+    assert.notDeepEqual(await historyOf(t, {}, {}), own);
+    const other = { settings: { retry: 'hours' } } as const;
+    assert.deepEqual(await historyOf(t, other, { retry }), own);
+  });
+
+  test('LEAT_RETRY: redeliveries and test events keep the waits of LEAT_RETRY_DELAYS_MS', async (t) => {
+    const fixture = await createDeliveryFixture(t, {
+      settings: { ...calm, retry: 'hours' },
+      respond: () => respondedWith(503),
+    });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const times = watchPosts(fixture);
+    const event = { id: 'evt_test', type: 'user.created', time: 0, body: '{}' };
+    await fixture.store.deliveries.addTest(fixture.tenant, stream.id, event);
+    await fixture.clock.advance(60_000);
+    assert.deepEqual(
+      times.map((ms) => Math.round(ms / 1000)),
+      [0, 1, 3, 7],
+    );
+  });
+
+  test('LEAT_RETRY: what waits is redelivered at once, as by a schedule of its stream', async (t) => {
+    const fixture = await failingFixture(t);
+    const stream = await fixture.addStream();
+    const [id = ''] = await fixture.publish('user.created');
+    await fixture.clock.advance(100);
+    const { deliveries } = fixture.store;
+    assert.equal(await deliveries.redeliver(fixture.tenant, stream.id, id, true), 'accepted');
+  });
+});
+
+describe('a receiver that is away', () => {
+  for (const retry of ['quick', 'hours', 'days'] as const) {
+    const spanMs = delaysOf(retry).reduce((sum, delayMs) => sum + delayMs);
+
+    test(`${retry}: an event of the beginning fails if the outage is longer than the schedule`, async (t) => {
+      for (const awayMs of [hourMs / 60, hourMs, 24 * hourMs, 168 * hourMs]) {
+        const fixture = await failingFixture(t);
+        const stream = await fixture.addStream({ delivery: { retry } });
+        await fixture.publish('user.created');
+        await fixture.clock.advance(awayMs);
+        fixture.transport.respond = () => respondedWith(204);
+        await fixture.clock.advance(26.5 * hourMs);
+        const { total } = (await fixture.store.streams.health(fixture.tenant, stream.id)) ?? {};
+        assert.equal(total, awayMs > spanMs ? 1 : 0, `${awayMs / hourMs} h`);
+        await fixture.stop();
+      }
+    });
+  }
+});
+
+describe('the limits of failures with each schedule', () => {
+  const wide = { streamConcurrency: 64, concurrency: 64, settleMax: 256, parkAfterEvents: 256 };
+  const page = { pageEvents: 1000, tailEventsMax: 10_000, tailBytesMax: 10_000_000 };
+
+  for (const [retry, hoursMax] of [
+    ['quick', 0.1],
+    [{ delaysSeconds: [60] }, 0.1],
+    ['hours', 20],
+    ['days', 60],
+  ] as const) {
+    const name = JSON.stringify(retry);
+    // Retries over days take seconds.
+    const tags = hoursMax > 1 ? ['long'] : [];
+
+    test(`${name}: 500 failures in a row disable a stream, 499 do not`, { tags }, async (t) => {
+      const fixture = await createDeliveryFixture(t, {
+        settings: { ...calm, ...wide, ...page },
+        respond: () => respondedWith(503),
+      });
+      const stream = await fixture.addStream({ delivery: { retry } });
+      await fixture.start();
+      await fixture.publishMany(499);
+      await fixture.clock.advance(hoursMax * hourMs);
+      const health = () => fixture.store.streams.health(fixture.tenant, stream.id);
+      assert.deepEqual(await health(), { consecutive: 499, total: 499 });
+      assert.equal(fixture.reported('stream_disabled').length, 0);
+      await fixture.publishMany(1);
+      await fixture.clock.advance(hoursMax * hourMs);
+      assert.deepEqual(await health(), { consecutive: 500, total: 500 });
+      const reasons = fixture.reported('stream_disabled').map(({ reason }) => reason);
+      assert.deepEqual(reasons, ['consecutive']);
+    });
+
+    test(`${name}: 5,000 open failures disable a stream, 4,999 do not`, async (t) => {
+      let sent = 0;
+      const fixture = await createDeliveryFixture(t, {
+        settings: { ...calm, ...wide, ...page },
+        // Failures that are not retried, with a success after 99 of them.
+        respond: () => respondedWith((sent += 1) % 100 === 0 ? 204 : 400),
+      });
+      const stream = await fixture.addStream({ delivery: { retry } });
+      await fixture.start();
+      const health = () => fixture.store.streams.health(fixture.tenant, stream.id);
+      await fixture.publishMany(5049);
+      await fixture.clock.advance(60_000);
+      assert.equal((await health())?.total, 4999);
+      assert.equal(fixture.reported('stream_disabled').length, 0);
+      sent = 0;
+      await fixture.publishMany(1);
+      await fixture.clock.advance(60_000);
+      assert.equal((await health())?.total, 5000);
+      const reasons = fixture.reported('stream_disabled').map(({ reason }) => reason);
+      assert.deepEqual(reasons, ['total']);
+    });
+  }
 });
 
 describe('per_second of one stream', () => {

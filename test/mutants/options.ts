@@ -154,8 +154,8 @@ export const optionMutants: readonly Mutant[] = [
   {
     name: 'a delivery that waits by its schedule and cannot be redelivered',
     file: 'store/directory/redelivery.ts',
-    before: `row.state === 'retrying' && hasSchedule(row)`,
-    after: `row.state === 'parked' && hasSchedule(row)`,
+    before: `row.state === 'retrying' && (allHaveSchedule || hasSchedule(row))`,
+    after: `row.state === 'parked' && (allHaveSchedule || hasSchedule(row))`,
     killedBy: by(
       'store/sqlite',
       'redeliver: a delivery that waits by a schedule of its stream is due now, and its cycle goes on',

@@ -40,7 +40,7 @@ export interface DueClaimsDeps {
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch' | 'release'>;
   readonly settings: Pick<
     DeliverySettings,
-    'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs' | 'disable'
+    'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs' | 'retry' | 'disable'
   > &
     PaceLimits;
   readonly lease: Pick<Lease, 'isHeld'>;

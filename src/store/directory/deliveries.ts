@@ -27,8 +27,10 @@ export function createDeliveryStore({
   'listFailures' | 'failure' | 'claimDue' | 'settle' | 'pruneAttempts'
 > {
   return {
-    redeliver: async (tenant, stream, eventId) => {
-      const result = await transact('durable', () => redeliver(runs, tenant, stream, eventId));
+    redeliver: async (tenant, stream, eventId, allHaveSchedule = false) => {
+      const result = await transact('durable', () =>
+        redeliver(runs, tenant, stream, eventId, allHaveSchedule),
+      );
       if (result === 'accepted') hint({ kind: 'stream', tenant, stream });
       return result;
     },

@@ -14,6 +14,7 @@ export function* redeliver(
   tenant: number,
   stream: string,
   eventId: string,
+  allHaveSchedule: boolean,
 ): Command<Awaited<ReturnType<DeliveryStore['redeliver']>>> {
   const [run, now, row] = yield* together(
     runs.lock(tenant, stream),
@@ -25,7 +26,7 @@ export function* redeliver(
   );
   if (run === undefined) return 'unknown';
   if (row === undefined) return (yield* endOf(run, eventId)) ?? 'unknown';
-  if (row.state === 'retrying' && hasSchedule(row)) {
+  if (row.state === 'retrying' && (allHaveSchedule || hasSchedule(row))) {
     yield* makeDue(runs, run, eventId, now);
     return 'accepted';
   }

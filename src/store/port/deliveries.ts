@@ -20,13 +20,14 @@ export interface DeliveryStore {
   /**
    * Starts a new cycle for one failure: its row becomes `retrying`, due now, attempt 1, and the
    * history gets a `redelivered` entry. One that waits for a retry by a schedule of its stream becomes
-   * due now. `retrying`: another cycle is in progress. `delivered`: the
+   * due now; `allHaveSchedule` where those without one have that of LEAT_RETRY. `retrying`: another cycle is in progress. `delivered`: the
    * history has a success. `dismissed`: the failure was dismissed. `unknown`: none of these.
    */
   redeliver(
     tenant: number,
     stream: string,
     eventId: string,
+    allHaveSchedule?: boolean,
   ): Promise<'accepted' | 'retrying' | 'delivered' | 'dismissed' | 'unknown'>;
   /** Does the same for every failed row that matches, and returns how many. */
   redeliverMany(tenant: number, stream: string, filter: FailureFilter): Promise<number>;
