@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import type { Page } from 'playwright-core';
 import { prepareCrawl } from '../helpers/console-crawl-script.ts';
-import { type Crawl, crawl, type Exception } from '../helpers/console-crawl.ts';
+import { crawl } from '../helpers/console-crawl.ts';
 import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
 import type { ConsoleRole, Installation } from '../helpers/console-page.ts';
 import {
@@ -11,34 +11,7 @@ import {
   startIdentityProvider,
 } from '../helpers/identity-provider.ts';
 import { freePort } from '../helpers/leat.ts';
-
-/** What changes neither address, request, dialog nor focus. */
-export const exceptions: readonly Exception[] = [
-  { element: /Cop(y|ied)\b/, changes: 'clipboard', reason: 'it copies a text' },
-  { element: /button (System|Light|Dark)$/, changes: 'theme', reason: 'it changes the colours' },
-  {
-    element: /button (Table|Chart|Rows|JSON)$/,
-    changes: 'text',
-    reason: 'it shows the same otherwise',
-  },
-  { element: /button Payload( \(set\))?$/, changes: 'text', reason: 'it shows the filter' },
-  {
-    element: /live=.*: button (Pause|Continue)$/,
-    changes: 'text',
-    reason: 'it stops the list of live events',
-  },
-  {
-    element: /(checkbox|radio) [^:]*$/,
-    changes: 'checked',
-    reason: 'a button sends what is chosen',
-  },
-  { element: /Clear selection$/, changes: 'text', reason: 'a button sends what is chosen' },
-  {
-    element: /(Add a|Remove) (condition|header)/,
-    changes: 'text',
-    reason: 'a button sends the form',
-  },
-];
+import { assertAlive, exceptions } from './console-crawl-exceptions.ts';
 
 let installation: Installation;
 let identity: IdentityProvider;
@@ -91,10 +64,6 @@ export async function openPage(t: TestContext): Promise<Page> {
   const { page } = await openConsole(t, { installation, role: 'signed out' });
   await prepareCrawl(page.context());
   return page;
-}
-
-export function assertAlive({ dead }: Crawl): void {
-  assert.deepEqual(dead, [], 'elements that do nothing');
 }
 
 /** How many elements are found at least: it may rise, not fall. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crawl } from '../helpers/console-crawl.ts';
-import { assertAlive, exceptions, openPage, start, testRole } from './console-crawl-roles.ts';
+import { assertAlive, exceptions } from './console-crawl-exceptions.ts';
+import { openPage, start, testRole } from './console-crawl-roles.ts';
 
 test('every element of the page for signing in does something', { tags: ['long'] }, async (t) => {
   const page = await openPage(t);

@@ -1,3 +1,6 @@
+// Before uPlot, which formats numbers by the language of the browser as soon as it is read.
+// oxlint-disable-next-line import/no-unassigned-import -- it acts when it is read
+import './language.ts';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { type Series, whenOf } from './chart.tsx';
