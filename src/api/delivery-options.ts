@@ -1,7 +1,7 @@
 import { filterOf } from './filter.ts';
 import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { tokensOf } from '../core/json-pointer.ts';
+import { fieldNames } from '../core/field-path.ts';
 import { isReservedHeader } from '../core/reserved-headers.ts';
 import type { DeliveryOptions, RetryOption } from '../core/types.ts';
 import type { DeliveryOptionsSent } from '../schemas/delivery-options.ts';
@@ -104,13 +104,20 @@ function checkOrder(orderBy: string | undefined, onFailure: DeliveryOptions['onF
     const reason = 'on_failure is sent without order_by: only ordered events wait for a failure';
     throw badBody(reason, 'delivery.on_failure', 'What follows a failed event');
   }
-  if (orderBy === undefined || tokensOf(orderBy) !== undefined) return;
-  const reason = `Not a JSON Pointer (RFC 6901), such as /data/object/user_id: ${quoted(orderBy)}`;
+  if (orderBy === undefined || isPath(orderBy)) return;
+  const reason = `No path, such as data.object.user_id or /data/object/user_id (RFC 6901): ${quoted(orderBy)}`;
   throw badBody(
     reason,
     'delivery.order_by',
     'Where events have the value that they are ordered by',
   );
+}
+
+/** With dots it begins with an attribute of the envelope (CloudEvents 1.0.2 section 3.1), unlike `$.data`. */
+function isPath(text: string): boolean {
+  const [first] = fieldNames(text) ?? [];
+  if (text === '' || text.startsWith('/')) return text === '' || first !== undefined;
+  return first !== undefined && /^[a-z0-9]+$/.test(first);
 }
 
 function checkConcurrency(concurrency: number | undefined, { streamConcurrency }: Limits): void {

@@ -36,7 +36,7 @@ export function OrderForm({ draft, set, problems }: FormProps) {
             label="Where the value is"
             value={draft.orderBy}
             problem={problems['delivery.order_by']}
-            hint="A JSON Pointer into the event, such as /data/object/user_id"
+            hint="A path into the event, such as data.object.user_id or /data/object/user_id"
             input={{ maxLength: 256 }}
             onText={(orderBy) => set({ orderBy })}
           />

@@ -1,5 +1,5 @@
 import { isReservedHeader } from '../core/reserved-headers.ts';
-import { tokensOf } from '../core/json-pointer.ts';
+import { fieldNames } from '../core/field-path.ts';
 import type { DeliveryOptionsSent } from '../schemas/delivery-options.ts';
 import type { DestinationSent, StreamPatchSent, StreamShown } from '../schemas/streams.ts';
 import { filterOfDraft } from './filter-draft.ts';
@@ -273,8 +273,9 @@ function orderOf(
 ): Pick<DeliveryOptionsSent, 'order_by' | 'on_failure'> {
   if (order === 'none') return {};
   const pointer = order === 'all' ? '' : orderBy.trim();
-  if (order === 'field' && (pointer === '' || tokensOf(pointer) === undefined)) {
-    problems['delivery.order_by'] = 'A JSON Pointer into the event, such as /data/object/user_id';
+  if (order === 'field' && (pointer === '' || fieldNames(pointer) === undefined)) {
+    problems['delivery.order_by'] =
+      'A path into the event, such as data.object.user_id or /data/object/user_id';
   }
   return { order_by: pointer, ...(blocks ? { on_failure: 'block' } : {}) };
 }

@@ -2,7 +2,7 @@ import { elementsRead, isArray, isObject, type Json } from './filter-values.ts';
 
 /** The way to a field. */
 export interface FieldPath {
-  /** The names joined by dots, as the condition has them. */
+  /** As the condition has it: the names joined by dots, or a JSON Pointer. */
   readonly text: string;
   readonly names: readonly string[];
 }

@@ -7,6 +7,7 @@ import {
   ordered,
   startsWith,
 } from './filter-comparisons.ts';
+import { fieldNames } from './field-path.ts';
 import type { FieldPath } from './filter-fields.ts';
 import { Filter, type FilterNode } from './filter-program.ts';
 import {
@@ -155,13 +156,14 @@ class ConditionParser {
 
   /** The conditions on one field of the envelope. */
   #field(name: string, operand: Json, path: Path, depth: number): FilterNode {
-    const field: FieldPath = { text: name, names: name.split('.') };
-    if (field.names.includes('')) {
+    const names = fieldNames(name);
+    if (names === undefined || names.length === 0) {
       throw new InvalidCondition(
         path,
-        'An empty name: write names with one dot between two of them',
+        'No field: write its names with one dot between two of them, or a JSON Pointer such as /data/object/id',
       );
     }
+    const field: FieldPath = { text: name, names };
     if (isObject(operand) && hasOperator(operand)) {
       return this.#operators(field, operand, path, depth);
     }

@@ -148,7 +148,7 @@ export interface DeliveryOptions {
   readonly timeoutMs?: number | undefined;
   /** How attempts are signed, instead of `v1`. */
   readonly signature?: 'v1' | 'v1a' | 'v1 v1a' | undefined;
-  /** A JSON pointer: events with the same value there are sent one after the other. */
+  /** A path (field-path.ts): events with the same value there are sent one after the other. */
   readonly orderBy?: string | undefined;
   /** `block`: after a failure the events with its value wait until it is delivered or dismissed. */
   readonly onFailure?: 'continue' | 'block' | undefined;

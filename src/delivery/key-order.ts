@@ -1,5 +1,5 @@
 import type { Millis } from '../core/clock.ts';
-import { tokensOf } from '../core/json-pointer.ts';
+import { fieldNames } from '../core/field-path.ts';
 import type { DeliveryOptions, LogEvent, Offset } from '../core/types.ts';
 import { Deque } from '../log/deque.ts';
 import type { KeyRows } from '../store/port/ownership.ts';
@@ -95,7 +95,7 @@ export class KeyOrder<Attempt extends Pick<WindowEntry, 'settled'>> {
 
   /** Takes over the options, and what the store knows of the keys: all outcomes that it has. */
   load(delivery: DeliveryOptions | undefined, rows: readonly KeyRows[]): void {
-    this.#tokens = delivery?.orderBy === undefined ? undefined : tokensOf(delivery.orderBy);
+    this.#tokens = delivery?.orderBy === undefined ? undefined : fieldNames(delivery.orderBy);
     this.#blocks = delivery?.onFailure === 'block';
     for (const state of this.#keys.values()) {
       if (state.ready === 'row') this.#unready(state);

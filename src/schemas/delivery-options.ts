@@ -15,7 +15,8 @@ export const filter = Type.Object(
   {},
   {
     examples: [{ 'data.object.app_metadata.plan': { $in: ['pro', 'team'] } }],
-    description: 'Condition over the envelope of an event: events that do not match are passed',
+    description:
+      'Condition over the envelope of an event, whose fields are paths with dots or JSON Pointers: events that do not match are passed',
   },
 );
 
@@ -72,7 +73,7 @@ export const deliveryOptions = component(
         maxLength: 256,
         examples: ['/data/object/user_id'],
         description:
-          'JSON Pointer into the envelope: events with the same value there are sent one after the other; "" for all events of the stream',
+          'Path into the envelope, with dots or a JSON Pointer: events with the same value there are sent one after the other; "" for all events of the stream',
       }),
     ),
     on_failure: Type.Optional(

@@ -105,8 +105,16 @@ describe('delivery of an event stream', () => {
     }
   });
 
-  test('order_by takes any JSON Pointer, also the empty one; on_failure goes with it', async () => {
-    const pointers = ['', '/', '/a~1b/m~0n', '/data/object/user_id', `/${'a'.repeat(255)}`];
+  test('order_by takes names with dots and any JSON Pointer, also the empty one; on_failure goes with it', async () => {
+    const pointers = [
+      '',
+      'data.object.user_id',
+      'type',
+      '/',
+      '/a~1b/m~0n',
+      '/data/object/user_id',
+      `/${'a'.repeat(255)}`,
+    ];
     for (const pointer of pointers) {
       const { id, delivery } = await create({ delivery: { order_by: pointer } });
       assert.deepEqual(delivery, { order_by: pointer });
@@ -134,9 +142,9 @@ describe('delivery of an event stream', () => {
   });
 
   const invalid: [options: Json, reason: string, property: string][] = [
-    ...['data/user', '$.data', '/a~', '/~2'].map((pointer): [Json, string, string] => [
+    ...['data/user', '$.data', 'data..id', '/a~', '/~2'].map((pointer): [Json, string, string] => [
       { order_by: pointer },
-      `Not a JSON Pointer (RFC 6901), such as /data/object/user_id: ${pointer}`,
+      `No path, such as data.object.user_id or /data/object/user_id (RFC 6901): ${pointer}`,
       'delivery.order_by',
     ]),
     [

@@ -86,7 +86,7 @@ const wrong: readonly [string, Partial<StreamDraft>][] = [
   ['delivery.retry', { delays: 'soon' }],
   ['delivery.retry.retry_4xx', { retry4xx: '503' }],
   ['delivery.filter', { filter: withText('{"a":{"$regex":"x"}}') }],
-  ['delivery.order_by', { orderBy: 'data.id' }],
+  ['delivery.order_by', { orderBy: 'data..id' }],
   ['delivery.per_second', { perSecond: '0' }],
   ['delivery.concurrency', { concurrency: '1.5' }],
   ['delivery.timeout_ms', { timeout: '999' }],

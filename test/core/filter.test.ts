@@ -283,8 +283,26 @@ describe('a condition that is no filter', () => {
     assert.equal(fits({ a: { $eq: { $gt: 1 } } }, { a: { $gt: 1 } }), true);
   });
 
-  test('a name without characters is rejected', () => {
-    for (const name of ['', '.a', 'a.', 'a..b']) rejects({ [name]: 1 }, name, /An empty name/);
+  test('a name without characters, and what only begins like a JSON Pointer, is rejected', () => {
+    for (const name of ['', '.a', 'a.', 'a..b', '/a~', '/~2']) {
+      rejects({ [name]: 1 }, name, /No field: write its names with one dot/);
+    }
+  });
+
+  test('a field is named with dots or by a JSON Pointer, which can name every field', () => {
+    const event = { data: { list: [{ 'a.b': 1, 'c/d': 2, '~': 3, '': 4 }], n: 5 } };
+    for (const condition of [
+      { 'data.n': 5, '/data/n': 5 },
+      { '/data/list/0/a.b': 1 },
+      { '/data/list/0/c~1d': { $gt: 1 } },
+      { $or: [{ '/data/list/0/~0': 3 }] },
+      { '/data/list/0/': { $exists: true } },
+    ]) {
+      assert.equal(fits(condition, event), true, JSON.stringify(condition));
+    }
+    for (const condition of [{ '/data.n': 5 }, { '/data/n/0': 5 }, { 'data.list.0.a.b': 1 }]) {
+      assert.equal(fits(condition, event), false, JSON.stringify(condition));
+    }
   });
 
   test('64 conditions are allowed, one more is not', () => {

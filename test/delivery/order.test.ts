@@ -19,6 +19,12 @@ describe('a stream that sends in order', () => {
     assert.equal(await fixture.cursor(fixture.stream), 3);
   });
 
+  test('order_by may have dots between its names', async (t) => {
+    const fixture = await orderFixture(t, { delivery: { orderBy: 'data.user' } });
+    await fixture.publishFor('aab');
+    assert.deepEqual(fixture.openNames(), ['a1', 'b1']);
+  });
+
   test('the next event begins once the outcome of the one before is stored, not earlier', async (t) => {
     const fixture = await orderFixture(t);
     await fixture.publishFor('aa');

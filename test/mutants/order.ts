@@ -23,7 +23,7 @@ export const orderMutants: readonly Mutant[] = [
   },
   {
     name: 'a pointer whose escapes are decoded twice',
-    file: 'core/json-pointer.ts',
+    file: 'core/field-path.ts',
     before: "token.replaceAll('~1', '/').replaceAll('~0', '~')",
     after: "token.replaceAll('~0', '~').replaceAll('~1', '/')",
     killedBy: by('core/order-key', '"/~01" has the tokens ["~1"]'),
