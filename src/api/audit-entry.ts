@@ -152,6 +152,8 @@ export function tokenRequest(
 const refusals: Readonly<Record<string, string>> = {
   invalid_client: 'Refuse an access token: the client is unknown or its secret is wrong',
   access_denied: 'Refuse an access token: the client may not have it',
+  invalid_scope:
+    'Refuse an access token: the client does not hold the scopes, or they are too many',
   invalid_request: 'Refuse an access token: the request is malformed',
   unsupported_grant_type: 'Refuse an access token: the grant type is not supported',
 };

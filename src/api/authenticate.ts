@@ -159,12 +159,15 @@ function callerOrRefusal(
   }
   if (authentication.kind === 'missing') return unauthorized(tenant.domain, missingAuthentication);
   if (authentication.kind === 'invalid') return unauthorized(tenant.domain, authentication.message);
+  if (authentication.kind === 'unverifiable') return unavailable(keysUnavailable);
   const { token } = authentication;
   if (!token.global) return unauthorized(tenant.domain, 'Client is not global.');
   if (token.revoked) return unauthorized(tenant.domain, REVOKED);
   return hasAnyScope(token, scopes) ? token : new ForbiddenScope(scopes);
 }
 
+const keysUnavailable =
+  'The token cannot be verified: the keys of its issuer cannot be fetched. The log has the cause.';
 const REVOKED = 'Token was revoked: the secret or the keys of its client have changed';
 
 function hasAnyScope({ scopes: own }: Caller, scopes: readonly string[]): boolean {

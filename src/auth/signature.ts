@@ -7,8 +7,11 @@ import { type Claims, claimsOf, claimsError } from './claims.ts';
 
 /** The only accepted algorithm of access tokens. */
 const ALGORITHM = 'RS256';
-/** Longer tokens are rejected unread; Leat's own have about 1,500 characters with every scope. */
-const TOKEN_LENGTH_MAX = 8192;
+/**
+ * Longer tokens are rejected unread, and not issued. With the other headers of a request they fit into
+ * the 16 KiB that both APIs accept.
+ */
+export const tokenCharactersMax = 12_288;
 /** Verified tokens cached. Only tokens with a valid signature are cached, so forged ones cannot fill it. */
 const TOKENS_MAX = 10_000;
 
@@ -37,6 +40,7 @@ export type TokenVerification =
 
 /** `signature` also means that the issuer has no such key. */
 export type RejectReason =
+  | 'too_long'
   | 'malformed'
   | 'algorithm'
   | 'issuer'
@@ -98,7 +102,7 @@ export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
 
   return {
     verify: (token, expected, now) => {
-      if (token.length > TOKEN_LENGTH_MAX) return rejected('malformed');
+      if (token.length > tokenCharactersMax) return rejected('too_long');
       // Keyed by digest: nothing in the cache can be used as a token.
       const digest = hash('sha256', token, 'base64');
       const known = verified.get(digest);

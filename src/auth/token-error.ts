@@ -40,6 +40,11 @@ export function invalidClient(domain: string): TokenError {
   return new TokenError(401, 'invalid_client', 'Client authentication failed', challenge);
 }
 
+/** 400: scopes that the client does not hold, or too many of them. */
+export function invalidScope(description: string): TokenError {
+  return new TokenError(400, 'invalid_scope', description);
+}
+
 /** 403: the client is authenticated, but not authorized. */
 export function accessDenied(description: string): TokenError {
   return new TokenError(403, 'access_denied', description);

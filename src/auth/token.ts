@@ -8,7 +8,8 @@ import { authenticateClient } from './authentication.ts';
 import { audienceOf, issuerOf, managementAudiences } from './issuer.ts';
 import type { Keyring } from './keys.ts';
 import { readParameters } from './parameters.ts';
-import { accessDenied, missingParameter, TokenError } from './token-error.ts';
+import { tokenCharactersMax } from './signature.ts';
+import { accessDenied, invalidScope, missingParameter, TokenError } from './token-error.ts';
 
 const GRANT_TYPE = 'client_credentials';
 const QUOTED_LENGTH_MAX = 100;
@@ -63,13 +64,13 @@ export function createTokenEndpoint(deps: TokenEndpointDeps): TokenEndpoint {
       const { clients, found } = rememberingClient(deps.store.clients);
       const grant = await tokenGrantFor(deps, clients, issuer, request);
       const clientId = found()?.id;
-      if (grant instanceof TokenError) {
-        return {
-          response: errorResponse(grant),
-          audit: { clientId, result: { error: grant.error } },
-        };
-      }
+      const refused = (error: TokenError): HandledRequest => ({
+        response: errorResponse(error),
+        audit: { clientId, result: { error: error.error } },
+      });
+      if (grant instanceof TokenError) return refused(grant);
       const token = await signToken(deps.keyring, issuer, request, grant);
+      if (token.length > tokenCharactersMax) return refused(tooLong(token.length));
       const audit = { clientId, result: { audience: grant.target.identifier } };
       return { response: tokenResponse(token, grant), audit };
     },
@@ -144,13 +145,12 @@ async function tokenGrantFor(
   const grant = await findGrant(store.grants, client, target, audience);
   if (grant instanceof TokenError) return grant;
 
-  const scopes = checkScope(parameters.get('scope'), grant);
-  if (scopes instanceof TokenError) return scopes;
-
-  const permissions = target.carriesPermissions
-    ? await permissionsOf(store.roles, grant)
-    : undefined;
-  return { client, target, scopes, permissions };
+  const held = target.carriesPermissions ? await permissionsOf(store.roles, grant) : undefined;
+  const requested = requestedScopes(parameters.get('scope'));
+  if (requested === undefined) return { client, target, scopes: grant.scope, permissions: held };
+  const missing = requested.filter((scope) => !(held ?? grant.scope).includes(scope));
+  if (missing.length > 0) return notGranted(missing);
+  return { client, target, scopes: requested, permissions: held && requested.toSorted() };
 }
 
 function checkGrantType(grantType: string | undefined): TokenError | undefined {
@@ -193,22 +193,24 @@ async function findGrant(
   return grant ?? accessDenied(`Client is not authorized to access "${cut(audience)}".`);
 }
 
-/** Returns the requested scopes without duplicates, or all of the grant if none was requested. */
-function checkScope(
-  scopeParameter: string | undefined,
-  { scope }: Grant,
-): readonly string[] | TokenError {
-  const requested = new Set(scopeParameter?.split(' ').filter((word) => word !== ''));
-  if (requested.size === 0) return scope;
-  const missing = [...requested].filter((word) => !scope.includes(word));
-  if (missing.length === 0) return [...requested];
-  return accessDenied(`Client has not been granted scopes: ${cut(missing.join(' '))}`);
+/** Returns the requested scopes without duplicates; `undefined` if none was requested. */
+function requestedScopes(parameter: string | undefined): readonly string[] | undefined {
+  const requested = new Set(parameter?.split(' ').filter((word) => word !== ''));
+  return requested.size === 0 ? undefined : [...requested];
 }
 
-/**
- * Returns the `permissions` claim: those of the grant and of the client's roles, sorted, without
- * duplicates. The requested scopes do not narrow it.
- */
+function notGranted(scopes: readonly string[]): TokenError {
+  return invalidScope(`Client has not been granted scopes: ${cut(scopes.join(' '))}`);
+}
+
+/** A token that both APIs would refuse helps nobody. */
+function tooLong(characters: number): TokenError {
+  return invalidScope(
+    `The token would be too long: ${characters} characters, at most ${tokenCharactersMax}. Request fewer scopes with the parameter scope, or grant fewer`,
+  );
+}
+
+/** Returns the scopes of the grant and the permissions of the client's roles, sorted, without duplicates. */
 async function permissionsOf(
   roles: Pick<Store['roles'], 'permissionsOf'>,
   { tenant, client, api, scope }: Grant,

@@ -11,6 +11,7 @@ import {
   createTokenVerifier,
   type KeySource,
   type RejectReason,
+  tokenCharactersMax,
   type TokenVerification,
 } from './signature.ts';
 
@@ -35,13 +36,15 @@ export interface Verifier {
 }
 
 /**
- * `missing`: no bearer credentials. `invalid`: a 401 with this message. `verified`: signature,
+ * `missing`: no bearer credentials. `invalid`: a 401 with this message. `unverifiable`: a 503, as the keys
+ * of the issuer cannot be fetched now. `verified`: signature,
  * issuer, audience and times are valid; the response is still a 401 unless the token is `global` and
  * not `revoked`.
  */
 export type Authentication =
   | { readonly kind: 'missing' }
   | { readonly kind: 'invalid'; readonly message: string }
+  | { readonly kind: 'unverifiable' }
   | {
       readonly kind: 'verified';
       readonly token: VerifiedToken;
@@ -92,9 +95,7 @@ export function createVerifier(deps: VerifierDeps): Verifier {
     ownIssuer: string,
     verification: TokenVerification,
   ): Authentication | Promise<Authentication> => {
-    if (verification.kind === 'rejected') {
-      return { kind: 'invalid', message: messageOf(verification, tenant) };
-    }
+    if (verification.kind === 'rejected') return refusalOf(verification, tenant);
     const { clientId } = verification.claims;
     const read = async (): Promise<Registration> =>
       registrationOf(await deps.clients.access(tenant.id, clientId));
@@ -197,13 +198,15 @@ function isRevoked(claims: Claims, client: Registered): boolean {
   return client.issuer === undefined && claims.credentialsVersion !== client.credentialsVersion;
 }
 
-function messageOf(
+function refusalOf(
   { reason, audiences }: Extract<TokenVerification, { kind: 'rejected' }>,
   { domain }: Tenant,
-): string {
-  if (reason !== 'audience') return messages[reason];
+): Authentication {
+  if (reason === 'unavailable') return { kind: 'unverifiable' };
+  if (reason !== 'audience') return { kind: 'invalid', message: messages[reason] };
   const quoted = audiences.join(',').slice(0, QUOTED_LENGTH_MAX);
-  return `Bad audience: ${quoted}, expected: ${audienceOf(domain)}`;
+  const message = `Bad audience: ${quoted}, expected: ${audienceOf(domain)}`;
+  return { kind: 'invalid', message };
 }
 
 const INVALID = 'Invalid token';
@@ -211,14 +214,13 @@ const INVALID = 'Invalid token';
 export const badSignature = 'Invalid signature received for JSON Web Token validation';
 
 /** The texts of docs/http-api.md#error-catalogue. */
-const messages: Readonly<Record<Exclude<RejectReason, 'audience'>, string>> = {
+const messages: Readonly<Record<Exclude<RejectReason, 'audience' | 'unavailable'>, string>> = {
+  too_long: `Token too long: it has more than ${tokenCharactersMax} characters`,
   malformed: INVALID,
   algorithm: INVALID,
   issuer: INVALID,
   not_yet: INVALID,
   signature: badSignature,
-  // If the keys of an issuer cannot be fetched, the response is the same as for an unknown key.
-  unavailable: badSignature,
   expired: 'Expired token received for JSON Web Token validation',
 };
 

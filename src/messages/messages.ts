@@ -56,7 +56,9 @@ export function createMessages({ responses, verifier, trust, now }: MessageDeps)
     { message, required }: Endpoint,
   ): MessageResponse => {
     if (verification.kind === 'rejected') {
-      return verification.reason === 'unavailable' ? responses.unverifiable : responses.badToken;
+      const { reason } = verification;
+      if (reason === 'unavailable') return responses.unverifiable;
+      return reason === 'too_long' ? responses.longToken : responses.badToken;
     }
     const { permissions } = verification.claims;
     return required === undefined || hasAll(permissions, required) ? message : responses.denied;

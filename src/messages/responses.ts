@@ -22,6 +22,7 @@ export interface MessageResponses {
   readonly malformedCredentials: MessageResponse;
   readonly otherScheme: MessageResponse;
   readonly badToken: MessageResponse;
+  readonly longToken: MessageResponse;
   readonly unverifiable: MessageResponse;
   readonly denied: MessageResponse;
   readonly failure: MessageResponse;
@@ -67,6 +68,10 @@ export function createMessageResponses(origin: string): MessageResponses {
     malformedCredentials: challenge(malformed, ' error="invalid_request"'),
     otherScheme: challenge(badCredentials, ' error="invalid_request"'),
     badToken: challenge(badCredentials, ' error="invalid_token"'),
+    longToken: challenge(
+      badCredentials,
+      ' error="invalid_token", error_description="The token is too long"',
+    ),
     unverifiable: json(500, { message: 'Unable to verify credentials' }),
     denied: json(
       403,

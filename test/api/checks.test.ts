@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { createTrustedIssuers } from '../../src/auth/remote-keys.ts';
+import { systemClock } from '../../src/clock.ts';
 import { describedOperations } from '../../src/api/operations.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Store } from '../../src/store/port/store.ts';
@@ -12,12 +14,19 @@ import {
   type ApiFixture,
 } from './fixture.ts';
 
+/** Nobody listens there. */
+const deadIssuer = 'http://127.0.0.1:1/';
+const deps = { fetch, clock: systemClock, report: () => undefined };
+
 /** The error that some commands of {@link broken} fail with. */
 const fault: { error: Error | undefined } = { error: undefined };
 let fixture: ApiFixture;
 
 before(async () => {
-  fixture = await openApiFixture({}, { around: broken });
+  fixture = await openApiFixture(
+    {},
+    { around: broken, trusted: createTrustedIssuers(deps, [deadIssuer]) },
+  );
 });
 after(() => fixture.close());
 
@@ -499,6 +508,22 @@ describe('failures', () => {
     assert.equal((await fixture.raw('GET', '/readyz')).status, 503);
     fixture.auth.clock.move(1000);
     assert.equal((await fixture.raw('GET', '/readyz')).status, 200);
+  });
+
+  test('a token whose issuer serves no keys now is 503 with Retry-After', async () => {
+    const part = (fields: object): string =>
+      Buffer.from(JSON.stringify(fields)).toString('base64url');
+    const exp = Math.floor(fixture.auth.clock.now() / 1000) + 3600;
+    const aud = `https://${fixture.auth.tenant.domain}/api/v2/`;
+    const claims = { iss: deadIssuer, aud, exp };
+    const token = `${part({ alg: 'RS256', kid: 'k' })}.${part(claims)}.AAAA`;
+    const response = await fixture.raw('GET', '/api/v2/event-streams', undefined, {
+      authorization: `Bearer ${token}`,
+    });
+    const message =
+      'The token cannot be verified: the keys of its issuer cannot be fetched. The log has the cause.';
+    assertProblem(response, 503, message, 'service_unavailable');
+    assert.equal(response.headers.get('retry-after'), '1');
   });
 
   test('a 503 says `unknown` where the change may be stored, and never for a request that reads', async () => {

@@ -182,17 +182,22 @@ describe('token form', () => {
 });
 
 describe('cost of bad tokens', () => {
-  test('a token longer than 8 KiB is rejected unread, a shorter one is verified', async () => {
+  test('a token longer than 12,288 characters is rejected unread, a shorter one is verified', async () => {
     const padded = (length: number): string => {
       const rest = length - compact(goodHeader, { ...goodClaims, filler: '' }).length;
       return compact(goodHeader, { ...goodClaims, filler: 'x'.repeat(Math.floor((rest * 3) / 4)) });
     };
     const keys = recordedKeys();
-    const fits = padded(8_190);
-    assert.ok(fits.length > 8_180 && fits.length <= 8_192, String(fits.length));
+    const fits = padded(12_286);
+    assert.ok(fits.length > 12_276 && fits.length <= 12_288, String(fits.length));
     assert.equal(await reasonOf(fits, { keys }), 'valid');
     assert.equal(keys.lookups.length, 1);
-    for (const huge of [padded(8_196), padded(100_000), 'x'.repeat(5_000_000), '.'.repeat(9_000)]) {
+    for (const huge of [
+      padded(12_292),
+      padded(100_000),
+      'x'.repeat(5_000_000),
+      '.'.repeat(13_000),
+    ]) {
       const verification = createTokenVerifier().verify(huge, expecting(keys), now);
       assert.ok(
         !(verification instanceof Promise) && verification.kind === 'rejected',

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { type Credentials, hashSecret } from '../../src/auth/clients.ts';
+import { createTokenVerifier } from '../../src/auth/signature.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { managementApiId, type Api } from '../../src/core/types.ts';
 import { type TokenResult, type AuthFixture, openAuthFixture, secondTenant } from './fixture.ts';
@@ -189,13 +190,60 @@ describe('token for another API', () => {
     const dialect = { enforcePolicies: true, tokenDialect: 'access_token_authz' } as const;
     await grant(client, (await registerApi(dialect)).id, ['write:b', 'read:a', 'read:a']);
     assert.deepEqual(claimsOf(await requestMessagesToken())['permissions'], ['read:a', 'write:b']);
-    const narrowed = claimsOf(await requestMessagesToken({ scope: 'read:a' }));
-    assert.deepEqual(
-      narrowed['permissions'],
-      ['read:a', 'write:b'],
-      'the scope parameter narrows only scope',
+    const narrowed = claimsOf(await requestMessagesToken({ scope: 'write:b' }));
+    assert.deepEqual([narrowed['scope'], narrowed['permissions']], ['write:b', ['write:b']]);
+  });
+
+  test('token for another API: a permission of a role may be requested, and narrows as a scope does', async () => {
+    const dialect = { enforcePolicies: true, tokenDialect: 'access_token_authz' } as const;
+    const api = await registerApi(dialect);
+    await grant(client, api.id, ['of:grant']);
+    const { store, tenant, clock } = fixture;
+    const role = { tenant: tenant.id, id: 'rol_1', name: 'role', description: '' };
+    await store.roles.create({ ...role, createdAt: clock.now() });
+    await store.roles.addPermissions(tenant.id, role.id, [{ api: api.id, name: 'of:role' }]);
+    await store.roles.addClients(tenant.id, role.id, [client.clientId]);
+    assert.deepEqual(claimsOf(await requestMessagesToken())['permissions'], [
+      'of:grant',
+      'of:role',
+    ]);
+    const narrowed = claimsOf(await requestMessagesToken({ scope: 'of:role' }));
+    assert.deepEqual([narrowed['scope'], narrowed['permissions']], ['of:role', ['of:role']]);
+  });
+
+  test('token for another API: every issued token verifies, a longer one is refused with the way out', async () => {
+    const dialect = { enforcePolicies: true, tokenDialect: 'access_token_authz' } as const;
+    const api = await registerApi(dialect);
+    const names = (count: number): string[] =>
+      Array.from(
+        { length: count },
+        (_, index) => `read:something-${String(index).padStart(9, '0')}`,
+      );
+    await grant(client, api.id, names(161));
+    const { keyring, tenant, clock } = fixture;
+    const id = `cgr_${client.clientId}_${api.id}`;
+    const keys = { keyFor: (kid: string) => keyring.keyFor(tenant.id, kid, clock.now()) };
+    let issued = 0;
+    let refusal: TokenResult | undefined;
+    for (let count = 155; refusal === undefined; count += 1) {
+      await fixture.store.grants.update(tenant.id, id, () => ({ scope: names(count) }));
+      const result = await requestMessagesToken();
+      if (result.status === 200) {
+        const token = String(result.body['access_token']);
+        const expected = { audience: MESSAGES, keysOf: () => keys };
+        const verification = await createTokenVerifier().verify(token, expected, clock.now());
+        assert.equal(verification.kind, 'valid', `${token.length} characters`);
+        issued += 1;
+      } else refusal = result;
+    }
+    assert.ok(issued > 6);
+    assert.equal(refusal.status, 400);
+    assert.equal(refusal.body['error'], 'invalid_scope');
+    assert.match(
+      String(refusal.body['error_description']),
+      /^The token would be too long: 12\d{3} characters, at most 12288\. Request fewer scopes with the parameter scope/,
     );
-    assert.equal(narrowed['scope'], 'read:a');
+    assert.equal((await requestMessagesToken({ scope: names(3).join(' ') })).status, 200);
   });
 
   test('token for another API: has an empty list of permissions when there are none', async () => {
@@ -253,7 +301,7 @@ describe('access denied', () => {
     assert.deepEqual(foreign, UNAUTHENTICATED);
   });
 
-  test('a scope outside the grant is denied and named in the response', async () => {
+  test('a scope outside the grant is an invalid scope and named in the response', async () => {
     const client = await fixture.client({}, ['read:users']);
     const result = await requestToken({
       client_id: client.clientId,
@@ -261,7 +309,7 @@ describe('access denied', () => {
       scope: 'read:users create:users x',
     });
     const description = 'Client has not been granted scopes: create:users x';
-    assert.deepEqual(result, refused(403, 'access_denied', description));
+    assert.deepEqual(result, refused(400, 'invalid_scope', description));
   });
 });
 

@@ -36,6 +36,28 @@ const texts = {
 const paths = Object.keys(texts).map((name) => `/api/messages/${name}`);
 
 describe('messages', () => {
+  test('a token of 12,288 characters is accepted, a longer one gets 401 that says so', async () => {
+    const ofLength = async (characters: number): Promise<string> => {
+      const fillerOf = (count: number): Promise<string> => api.token({ filler: 'x'.repeat(count) });
+      const shortest = (await fillerOf(0)).length;
+      let count = Math.floor(((characters - shortest) * 3) / 4) - 2;
+      while ((await fillerOf(count + 1)).length <= characters) count += 1;
+      return fillerOf(count);
+    };
+    const longest = await ofLength(12_288);
+    assert.ok(longest.length >= 12_287);
+    assert.equal((await requestMessage(paths[1] ?? '', bearer(longest))).status, 200);
+    const { status, headers, body } = await requestMessage(
+      paths[1] ?? '',
+      bearer(`${longest}${'x'.repeat(2)}`),
+    );
+    assert.deepEqual([status, body], [401, '{"message":"Bad credentials"}']);
+    assert.match(
+      headers['www-authenticate'] ?? '',
+      /error="invalid_token", error_description="The token is too long"/,
+    );
+  });
+
   for (const [name, text] of Object.entries(texts)) {
     test(`${name}: the fixed text`, async () => {
       const { status, body } = await requestMessage(`/api/messages/${name}`, bearer(token));
