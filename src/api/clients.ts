@@ -240,13 +240,30 @@ async function checkKeys(sent: KeySetSent | null | undefined): Promise<void> {
     throw badBody(`Keys are too long, maximum ${keySetBytesMax} bytes`, 'jwks', 'Public keys');
   }
   for (const [index, key] of (sent?.keys ?? []).entries()) {
+    const secret = secretFields.find((field) => Object.hasOwn(key, field));
+    if (secret !== undefined) {
+      throw badBody(
+        'A private key must stay with the client',
+        `jwks.keys.${index}.${secret}`,
+        'A public key',
+      );
+    }
     const fault = await publicKeyError(key);
     if (fault !== undefined) throw badBody(fault, `jwks.keys.${index}`, 'A public key');
   }
 }
 
+/** RFC 7518 sections 6.2.2, 6.3.2 and 6.4: the fields of private and of symmetric keys. */
+const secretFields = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
+const publicFields = ['kty', 'n', 'e', 'crv', 'x', 'y', 'alg', 'kid', 'use', 'key_ops', 'ext'];
+
+/** Returns the key set without fields that have no effect. */
 function textOf(jwks: KeySetSent | null | undefined): string | undefined {
-  return jwks === null || jwks === undefined ? undefined : JSON.stringify(jwks);
+  if (jwks === null || jwks === undefined) return undefined;
+  const keys = jwks.keys.map((key) =>
+    Object.fromEntries(Object.entries(key).filter(([field]) => publicFields.includes(field))),
+  );
+  return JSON.stringify({ keys });
 }
 
 function noKeys(): Problem {

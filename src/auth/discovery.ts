@@ -16,7 +16,8 @@ export function discoveryDocument(issuer: string): object {
     token_endpoint_auth_methods_supported: authenticationMethods,
     token_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
     scopes_supported: managementScopes,
-    response_types_supported: [],
+    // No authorization endpoint; the field must not be an empty array (RFC 8414 section 3.2).
+    response_types_supported: ['none'],
     subject_types_supported: ['public'],
     id_token_signing_alg_values_supported: ['RS256'],
   };

@@ -127,8 +127,9 @@ function keySetOf(document: unknown, previous: KeySet): KeySet {
 }
 
 function verificationKey(jwk: Readonly<Record<string, unknown>>): KeyObject | undefined {
-  const { kty, use = 'sig', alg = 'RS256', n, e } = jwk;
+  const { kty, use = 'sig', key_ops: operations = ['verify'], alg = 'RS256', n, e } = jwk;
   if (kty !== 'RSA' || use !== 'sig' || alg !== 'RS256') return undefined;
+  if (!Array.isArray(operations) || !operations.includes('verify')) return undefined;
   if (typeof n !== 'string' || typeof e !== 'string') return undefined;
   try {
     const key = createPublicKey({ key: { kty, n, e }, format: 'jwk' });

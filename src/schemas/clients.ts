@@ -1,7 +1,16 @@
 import { Type, type Static } from 'typebox';
 import { carried, carriedNames, refused } from './carried-fields.ts';
 import { fieldsQuery } from './fields.ts';
-import { accepted, closed, component, next, pageQuery, sentName, unsupported } from './schema.ts';
+import {
+  accepted,
+  closed,
+  component,
+  extensible,
+  next,
+  pageQuery,
+  sentName,
+  unsupported,
+} from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** 32 hexadecimal digits; of a client of an external issuer, the id that the issuer uses. */
@@ -46,10 +55,10 @@ const number = (description: string): ReturnType<typeof Type.String> =>
     description,
   });
 
-/** Fields that are not listed are rejected, which includes all fields of a private key. */
+/** Fields that are not listed are left out (RFC 7517 section 4), except those of a private key: 400. */
 const publicKey = Type.Union(
   [
-    closed({
+    extensible({
       kty: Type.Literal('RSA', { description: 'Kind of key: RSA or EC' }),
       n: number('Modulus'),
       e: number('Exponent'),
@@ -60,7 +69,7 @@ const publicKey = Type.Union(
       ),
       ...keyFields,
     }),
-    closed({
+    extensible({
       kty: Type.Literal('EC', { description: 'Kind of key: RSA or EC' }),
       crv: Type.Literal('P-256', { description: 'Curve: P-256' }),
       x: number('Coordinate x'),
@@ -72,7 +81,7 @@ const publicKey = Type.Union(
   { description: 'A public key' },
 );
 
-const jwks = closed(
+const jwks = extensible(
   {
     keys: Type.Array(publicKey, { minItems: 1, maxItems: 20, description: 'Public keys' }),
   },

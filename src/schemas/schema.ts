@@ -22,6 +22,14 @@ export function compile(schema: TSchema): (value: unknown) => boolean {
   return (value) => (validator ??= Compile(schema)).Check(value);
 }
 
+/** Like {@link closed}, with further fields, which have no effect. */
+export function extensible<P extends TProperties>(
+  properties: P,
+  options: TSchemaOptions = {},
+): TObject<P> {
+  return Type.Object(properties, { ...options, additionalProperties: true });
+}
+
 /** Returns a schema of objects with these properties and no others. */
 export function closed<P extends TProperties>(
   properties: P,

@@ -542,7 +542,7 @@ describe('published documents', () => {
       ],
       token_endpoint_auth_signing_alg_values_supported: ['RS256', 'PS256', 'ES256'],
       scopes_supported: managementScopes,
-      response_types_supported: [],
+      response_types_supported: ['none'],
       subject_types_supported: ['public'],
       id_token_signing_alg_values_supported: ['RS256'],
     });

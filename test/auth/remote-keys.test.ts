@@ -134,6 +134,22 @@ describe('remote keys', () => {
     assert.equal(await find(source, 'key 0'), undefined);
   });
 
+  test('remote keys: a key that is not for verifying is ignored', async () => {
+    const [key] = jwks;
+    const cases: [fields: object, found: number | undefined][] = [
+      [{ key_ops: ['encrypt'] }, undefined],
+      [{ key_ops: [] }, undefined],
+      [{ key_ops: 'verify' }, undefined],
+      [{ key_ops: ['sign', 'verify'] }, 0],
+      [{ use: 'enc' }, undefined],
+      [{ use: 'sig', key_ops: ['verify'], x5c: ['x'], further: 1 }, 0],
+    ];
+    for (const [fields, found] of cases) {
+      remote.handlers['/keys'] = json({ keys: [{ ...key, ...fields }] });
+      assert.equal(await find(keysAt(), 'key 0'), found, JSON.stringify(fields));
+    }
+  });
+
   test('remote keys: an unchanged key keeps its object after a refresh', async () => {
     const source = keysAt();
     const key = await source.keyFor('key 0', clock.now());
