@@ -39,7 +39,8 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
         const reservation = pulls.reserve(tenant.id, connectionOwner(caller));
         if (reservation === undefined) throw tooManyConnections();
         const position = await startPosition(reservation, start);
-        const pull = { position, types: query.event_type, access };
+        const isNew = start === 'now' || 'since' in start;
+        const pull = { position, types: query.event_type, isNew, access };
         return {
           headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' },
           live: {

@@ -1,5 +1,6 @@
 import type { Clock, RandomBytes, Timer } from '../core/clock.ts';
-import { greeting } from '../core/sse.ts';
+import { isSafe } from '../core/offset.ts';
+import { greeting, offsetFrame } from '../core/sse.ts';
 import type { Log } from '../core/log.ts';
 import type { Offset } from '../core/types.ts';
 import { ReadLimiter } from '../log/read-limiter.ts';
@@ -43,6 +44,11 @@ export interface Reservation {
 export interface PullRequest extends Omit<ReaderFacts, 'client'> {
   /** Absent for every type. */
   readonly types: readonly string[] | undefined;
+  /**
+   * Its client has no offset yet and receives that of the start: otherwise a client that reconnects before its
+   * first event would miss those in between.
+   */
+  readonly isNew: boolean;
 }
 
 export interface PullsDeps {
@@ -139,6 +145,7 @@ class NodePulls implements Pulls {
     );
     releases.set(reader, release);
     sink.write(greeting);
+    if (pull.isNew && isSafe(pull.position)) sink.write(offsetFrame(pull.position));
     hub.add(reader);
     if (this.#isClosed) hub.end(reader);
     else this.#timer ??= this.#schedule();

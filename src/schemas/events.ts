@@ -23,7 +23,13 @@ export const envelope = named(
   ),
 );
 
-const data = Type.Object({}, { description: 'Data of the event, delivered as given' });
+const data = Type.Object(
+  {},
+  {
+    description:
+      'Data of the event, delivered as the same JSON value with the digits of its numbers; the order of fields and the escapes of strings may change',
+  },
+);
 const key = Type.String({
   minLength: 1,
   maxLength: 255,

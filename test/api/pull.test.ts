@@ -61,7 +61,7 @@ const idsOf = (blocks: readonly { id: string | undefined }[]): (string | undefin
 describe('a pull', () => {
   test('a pull begins with the greeting and receives events published from then on', async (t) => {
     const fixture = await openFixtureFor(t);
-    await publish(fixture, 'order.early');
+    const early = await publish(fixture, 'order.early');
     const pull = await pullOf(fixture);
     assert.equal(pull.status, 200);
     assert.equal(pull.headers['content-type'], 'text/event-stream');
@@ -69,8 +69,10 @@ describe('a pull', () => {
     assert.equal(pull.headers['x-accel-buffering'], 'no');
     assert.equal(pull.headers['x-content-type-options'], 'nosniff');
     assert.match(String(pull.headers['x-ratelimit-remaining']), /^\d+$/);
-    await pull.until(() => pull.blocks.length >= 2);
-    assert.equal(pull.text(), ':connected\n\nretry: 2000\n\n');
+    await pull.until(() => pull.blocks.length >= 3);
+    const [offset = ''] = early;
+    const start = `event: offset-only\nid: ${offset}\ndata: {"offset":"${offset}"}\n\n`;
+    assert.equal(pull.text(), `:connected\n\nretry: 2000\n\n${start}`);
 
     const response = await fixture.send('POST', '/events', { type: 'order.paid', data: { n: 1 } });
     const [block] = await pull.events(1);
@@ -152,7 +154,8 @@ describe('a pull', () => {
     await fixture.send('POST', '/events', { type: 'a.made', data });
     const [block] = await pull.events(1);
     assert.deepEqual(block?.data.event.data, data);
-    assert.equal(pull.blocks.length, 3);
+    // The greeting, the offset of the start and the event.
+    assert.equal(pull.blocks.length, 4);
     pull.close();
   });
 
@@ -594,7 +597,7 @@ describe('an open pull', () => {
     const fixture = await openFixtureFor(t);
     const socket = connect(fixture.port, '127.0.0.1');
     socket.write(`GET /api/v2/events HTTP/1.0\r\nAuthorization: Bearer ${fixture.token}\r\n\r\n`);
-    const greeted = await readUntil(socket, /retry: 2000\n\n$/);
+    const greeted = await readUntil(socket, /retry: 2000\n\n/);
     assert.doesNotMatch(greeted, /transfer-encoding/i);
     const ended = once(socket, 'close');
     fixture.auth.clock.move(300_000);

@@ -66,6 +66,13 @@ describe('EventSource', () => {
     const type = freshType();
     const now = { token: () => fixture.token, url: fixture.url, query: '' };
     const reader = await openReader(t, { ...now, types: [type] });
+    // The connection of another one ends before its first event.
+    const quietType = freshType();
+    const quiet = await openReader(t, {
+      ...now,
+      query: `?event_type=${quietType}`,
+      types: [quietType],
+    });
     const earlier = await publishAll(fixture, eventsOf(type, 3));
     const last = (await reader.read(3)).at(-1)?.lastEventId;
 
@@ -73,10 +80,12 @@ describe('EventSource', () => {
     await waitFor('the end of the connection', () => reader.errors.length > 0);
     fixture = await reopenFixture(fixture);
     const during = await publishAll(fixture, eventsOf(type, 3));
+    const [missed] = await publishAll(fixture, eventsOf(quietType, 1));
     await waitFor('the connection', () => reader.source.readyState === EventSource.OPEN);
     const since = await publishAll(fixture, eventsOf(type, 3));
 
     assert.deepEqual(idsOf(await reader.read(9)), [...earlier, ...during, ...since]);
+    assert.deepEqual(idsOf(await quiet.read(1)), [missed]);
     assert.deepEqual(new Set(reader.resumed), new Set([undefined, last]));
     // No response refused it: an error without a code is a closed connection.
     assert.deepEqual(new Set(reader.errors), new Set([undefined]));
@@ -90,7 +99,8 @@ describe('EventSource', () => {
       fixture.send('POST', '/api/v2/events', { type: freshType(), data: {} }),
     );
     // Progress is sent every 15 s.
-    const [progress] = await reader.read(1);
+    const [start, progress] = await reader.read(2);
+    assert.equal(start?.type, 'offset-only');
     assert.ok(progress !== undefined);
     assert.equal(progress.type, 'offset-only');
     assert.deepEqual(progress.data, { offset: progress.lastEventId });

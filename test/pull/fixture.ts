@@ -33,6 +33,7 @@ export interface OpenOptions {
   /** Instead of `after`. */
   readonly start?: RequestedStart;
   readonly types?: readonly string[];
+  readonly isNew?: boolean;
   readonly client?: string;
   readonly tenant?: number;
   readonly stillValid?: () => boolean | Promise<boolean>;
@@ -83,6 +84,7 @@ export async function createPullFixture(
         after,
         client = 'client',
         types,
+        isNew = false,
         stillValid = () => true,
         wire = new Wire(),
       } = request;
@@ -93,7 +95,7 @@ export async function createPullFixture(
       if ('refused' in start) throw new Error(start.refused);
       const access = { token: client, stillValid };
       wire.clock = clock;
-      const pull: PullRequest = { position: start.position, types, access };
+      const pull: PullRequest = { position: start.position, types, isNew, access };
       wire.events = reservation.begin(pull, wire);
       await clock.advance(0);
       return wire;

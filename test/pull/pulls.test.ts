@@ -80,6 +80,22 @@ describe('a live reader', () => {
     assert.doesNotMatch(wire.text, /offset-only/);
   });
 
+  test('a reader without an offset receives that of its start, one that has it does not', async (t) => {
+    const fixture = await openFixture(t);
+    const first = await fixture.open({ isNew: true });
+    assert.equal(first.text, greeting + offsetFrame({ offset: 0 }));
+    const head = await fixture.append('a.made', 'b.made');
+    const later = await fixture.open({ isNew: true, types: ['c.made'] });
+    assert.equal(later.plain, greeting + offsetFrame({ offset: head }));
+    const [, offset = ''] = /^id: (.*)$/m.exec(later.text) ?? [];
+    const check = parseOffset(offset);
+    assert.ok(check?.check !== undefined, 'a later request can check that it belongs to this log');
+    assert.equal((await fixture.open({ after: head })).text, greeting);
+    await prune(fixture, 2);
+    const pruned = await fixture.open({ isNew: true });
+    assert.equal(pruned.text, greeting, 'the log does not have the event of the position');
+  });
+
   test('a live reader ends within 5 minutes, without an error, and not at the same time as others', async (t) => {
     const fixture = await openFixture(t);
     const wires = await Promise.all(range(1, 40).map((n) => fixture.open({ client: `c${n}` })));
@@ -728,7 +744,10 @@ describe('the replacement of the store', () => {
     // Its start was found in the former log.
     const late = new Wire();
     const access = { token: 'late', stillValid: () => true };
-    late.events = reservation?.begin({ position: { offset: 20 }, types: undefined, access }, late);
+    late.events = reservation?.begin(
+      { position: { offset: 20 }, types: undefined, isNew: true, access },
+      late,
+    );
     assert.equal(late.outcome, 'ended');
     assert.equal(fixture.pulls.open, 0);
     head = undefined;
@@ -779,7 +798,12 @@ describe('shutdown', () => {
     assert.doesNotMatch(reading.text, /event: error/);
     const late = new Wire();
     reservation?.begin(
-      { position: { offset: 0 }, types: undefined, access: { token: '', stillValid: () => true } },
+      {
+        position: { offset: 0 },
+        types: undefined,
+        isNew: false,
+        access: { token: '', stillValid: () => true },
+      },
       late,
     );
     assert.equal(late.outcome, 'ended');
