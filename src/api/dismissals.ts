@@ -8,15 +8,21 @@ import {
 import { failurePreview } from '../schemas/failures.ts';
 import type { Dismissal } from '../store/port/dismissals.ts';
 import type { Store } from '../store/port/store.ts';
+import { conflict } from './http/problem.ts';
 import { type FailureWorkDeps, previewOrBegin } from './failure-selection.ts';
 import { noDismissal, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
+import type { ApiSettings } from './settings.ts';
 
 const shared = { tag: 'Deliveries', lifecycle: 'Early Access', extension: true } as const;
 
+interface DismissalDeps extends FailureWorkDeps {
+  readonly settings: Pick<ApiSettings, 'disableTotal'>;
+}
+
 /** Creates the operations of dismissals (docs/http-api.md#dismissals). */
-export function dismissalOperations(deps: FailureWorkDeps): Operation[] {
-  return [dismissFailures(deps), readDismissal(deps)];
+export function dismissalOperations(deps: DismissalDeps): Operation[] {
+  return [dismissFailures(deps), readDismissal(deps), reopenDismissal(deps)];
 }
 
 function dismissFailures(deps: FailureWorkDeps): Operation {
@@ -60,6 +66,43 @@ function readDismissal({ store }: FailureWorkDeps): Operation {
   });
 }
 
+function reopenDismissal({ store, failureSteps, settings }: DismissalDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'reopenDismissal',
+    method: 'POST',
+    path: '/dismissals/:dismissal_id/reopen',
+    summary: 'Open the failures of a dismissal again',
+    description:
+      'Those that are as the dismissal left them and whose events are kept; nothing is sent. 409 too_many_failures where an event stream would have as many open failures as disable it.',
+    scopes: ['update:event_deliveries'],
+    params: dismissalParams,
+    success: 202,
+    response: dismissal,
+    errors: [404, 409],
+    handle: async ({ tenant, params: { dismissal_id: id }, entry }) => {
+      const { dismissals } = store.recording(entry(id));
+      const result = await dismissals.reopen(tenant.id, id, settings.disableTotal);
+      if (typeof result === 'object') throw reopenRefusals[result.refused](settings.disableTotal);
+      if (result === 'accepted') failureSteps.begin(id, () => store.dismissals.step(tenant.id, id));
+      return { body: await shownBy(store, tenant.id, id) };
+    },
+  });
+}
+
+const reopenRefusals = {
+  running: () =>
+    conflict(
+      'The dismissal is at work. Repeat the request when its status is done.',
+      'dismissal_running',
+    ),
+  too_many_failures: (limit: number) =>
+    conflict(
+      `An event stream would have ${limit} open failures, at which it is disabled. Redeliver failures, or dismiss others, then repeat the request.`,
+      'too_many_failures',
+    ),
+};
+
 async function shownBy(
   store: Pick<Store, 'dismissals'>,
   tenant: number,
@@ -69,8 +112,9 @@ async function shownBy(
 }
 
 function show(found: Dismissal): DismissalShown {
-  const { id, status, total, dismissed, skipped, isAtLeast, createdAt, createdBy } = found;
+  const { id, status, total, dismissed, skipped, reopened, isAtLeast, createdAt, createdBy } =
+    found;
   const created = { created_at: formatTime(createdAt), created_by: createdBy };
   const atLeast = isAtLeast ? ({ at_least: true } as const) : {};
-  return { id, status, total, ...atLeast, dismissed, skipped, ...created };
+  return { id, status, total, ...atLeast, dismissed, skipped, reopened, ...created };
 }

@@ -77,7 +77,7 @@ async function dismiss(
     });
     return;
   }
-  report(run, await ended(run, response.body as DismissalShown));
+  report(run, await followDismissal(run, response.body as DismissalShown, 'Dismissing'));
 }
 
 /** Asks before everything is dismissed; the question has the count. */
@@ -95,14 +95,16 @@ async function mayDismissAll(
   return confirmed(run, `Dismiss ${counted(count, 'failure')} of ${where}?`, yes);
 }
 
-/** Waits until a dismissal is done, and shows its progress. */
-async function ended(run: ApiRun, accepted: DismissalShown): Promise<DismissalShown> {
+/** Waits until a dismissal, or its reopening, is done, and shows its progress. */
+export async function followDismissal(
+  run: ApiRun,
+  accepted: DismissalShown,
+  label: 'Dismissing' | 'Reopening',
+): Promise<DismissalShown> {
   const { api, terminal, clock, signal } = run;
   let shown = accepted;
   for (let waitMs = firstPollMs; shown.status === 'running'; waitMs = pollMs) {
-    const { total, dismissed, skipped } = shown;
-    const notes = [`${dismissed} dismissed`, `${total - dismissed - skipped} left`];
-    const progress = { label: 'Dismissing', done: dismissed + skipped, total, notes };
+    const progress = { label, ...progressOf(shown, label) };
     terminal.progress(progressText(progress, terminal.progressWidth));
     await sleep(clock, waitMs, signal);
     signal.throwIfAborted();
@@ -112,11 +114,22 @@ async function ended(run: ApiRun, accepted: DismissalShown): Promise<DismissalSh
   return shown;
 }
 
+function progressOf(
+  { total, dismissed, skipped, reopened }: DismissalShown,
+  label: 'Dismissing' | 'Reopening',
+): { readonly done: number; readonly total: number; readonly notes: readonly string[] } {
+  if (label === 'Reopening') {
+    return { done: reopened, total: dismissed, notes: [`${reopened} open again`] };
+  }
+  const notes = [`${dismissed} dismissed`, `${total - dismissed - skipped} left`];
+  return { done: dismissed + skipped, total, notes };
+}
+
 /** Few failures are dismissed by then. */
 const firstPollMs = 100;
 const pollMs = 1000;
 
-function report({ terminal, json }: ApiRun, shown: DismissalShown): void {
+function report({ terminal, json, leat }: ApiRun, shown: DismissalShown): void {
   const { total, dismissed, skipped } = withNumbers<DismissalShown>(
     shown,
     'total',
@@ -127,4 +140,5 @@ function report({ terminal, json }: ApiRun, shown: DismissalShown): void {
   if (total === 0) return terminal.print('No failures; nothing to dismiss.');
   const left = skipped === 0 ? '' : ` ${skipped} skipped: a delivery is under way.`;
   terminal.print(`${counted(dismissed, 'failure')} dismissed.${left}`);
+  if (dismissed > 0) terminal.note(`This opens them again: ${leat`reopen ${shown.id}`}`);
 }

@@ -12,6 +12,7 @@ import { addLoginCommands } from './login.ts';
 import { addMonitorCommand } from './monitor.ts';
 import { addRedeliverCommand } from './redeliver.ts';
 import { addRedeliveryCommands } from './redeliveries.ts';
+import { addReopenCommand } from './reopen.ts';
 import { addReplayCommands } from './replay.ts';
 import { addStatsCommand } from './stats.ts';
 import { addStreamCommands } from './streams.ts';
@@ -54,6 +55,7 @@ export function addHttpCommands(program: Command, deps: CliDeps): void {
     deps,
   );
   addDismissCommand(program, deps);
+  addReopenCommand(program, deps);
   addReplayCommands(program.command('replay').description('send retained events again'), deps);
   addUserCommands(program.command('users').description('users of the tenant'), deps);
   program.commandsGroup('Operations, over HTTP:');

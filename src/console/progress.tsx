@@ -76,9 +76,13 @@ export function RedeliveryProgress({ id, cause }: RedeliveryProgressProps) {
 
 /** Shows how far a dismissal is, while it runs, and how it ended. */
 export function DismissalProgress({ id }: { readonly id: string }) {
-  const read = useProgress<DismissalShown>(`/dismissals/${id}`, ({ dismissed }) => {
+  const read = useProgress<DismissalShown>(`/dismissals/${id}`, ({ dismissed, reopened }) => {
     refreshFailures();
-    say(`${plural(dismissed, 'failure')} dismissed.`);
+    say(
+      reopened > 0
+        ? `${plural(reopened, 'failure')} open again.`
+        : `${plural(dismissed, 'failure')} dismissed.`,
+    );
   });
   return (
     <Loaded read={read} lines={3}>
@@ -88,7 +92,8 @@ export function DismissalProgress({ id }: { readonly id: string }) {
             label="Dismissal"
             total={shown.total}
             parts={[
-              { name: 'Dismissed', tone: 'ok', value: shown.dismissed },
+              { name: 'Dismissed', tone: 'ok', value: shown.dismissed - shown.reopened },
+              ...reopenedPart(shown),
               { name: 'Skipped', tone: 'muted', value: shown.skipped },
               {
                 name: 'Remaining',
@@ -103,10 +108,49 @@ export function DismissalProgress({ id }: { readonly id: string }) {
               way before their turn.
             </p>
           )}
-          <Facts {...shown} />
+          <div class="row row-spread">
+            <Facts {...shown} />
+            {shown.status === 'done' && shown.dismissed > shown.reopened && <Reopen {...shown} />}
+          </div>
         </div>
       )}
     </Loaded>
+  );
+}
+
+function reopenedPart({ reopened }: DismissalShown): readonly Part[] {
+  return reopened === 0 ? [] : [{ name: 'Reopened', tone: 'bad', value: reopened }];
+}
+
+function Reopen({ id, dismissed, reopened }: DismissalShown) {
+  const [isOpen, setOpen] = useState(false);
+  const label = `Reopen ${count(dismissed - reopened)}`;
+  return (
+    <Allowed scope="update:event_deliveries">
+      <button type="button" class="button small" onClick={() => setOpen(true)}>
+        {label}
+      </button>
+      {isOpen && (
+        <ActionDialog
+          title="Reopen the failures"
+          label={label}
+          action={{
+            request: { method: 'POST', path: `/dismissals/${id}/reopen` },
+            command: `leat reopen ${id}`,
+          }}
+          onClose={() => setOpen(false)}
+          onDone={() => {
+            refresh([`/dismissals/${id}`]);
+            refreshFailures();
+          }}
+        >
+          <p>
+            They become open failures again and can be redelivered; nothing is sent. Those that were
+            sent since, or whose events are no longer kept, stay dismissed.
+          </p>
+        </ActionDialog>
+      )}
+    </Allowed>
   );
 }
 

@@ -85,7 +85,7 @@ const repairs = {
     title: 'Dismiss',
     path: '/dismissals',
     parameter: 'dismissal',
-    text: 'They are closed without being sent. A dismissed failure cannot be redelivered; a replay sends its event again.',
+    text: 'They are closed without being sent. A dismissed failure cannot be redelivered unless it is reopened, which its page offers; a replay sends its event again.',
   },
 } as const;
 

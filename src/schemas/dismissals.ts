@@ -35,6 +35,7 @@ export const dismissal = component(
       description:
         'Of these, not closed by it: under redelivery, not passed by the event stream yet, or closed in another way before their turn',
     }),
+    reopened: Type.Integer({ description: 'Of the dismissed ones, opened again' }),
     created_at: time,
     created_by: Type.String({
       description: 'Id of the client; for a session of the console `console:` and its user',

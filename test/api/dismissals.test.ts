@@ -59,7 +59,7 @@ describe('dismissals', () => {
     assert.equal(response.status, 202);
     assert.deepEqual([status, total], ['running', 2]);
     const done = await doneDismissal(fixture, id);
-    const counts = { status: 'done', total: 2, dismissed: 1, skipped: 1 };
+    const counts = { status: 'done', total: 2, dismissed: 1, skipped: 1, reopened: 0 };
     const created = { created_at: createdAt, created_by: createdBy };
     assert.deepEqual([done.status, done.body], [200, { id, ...counts, ...created }]);
     assert.match(id, /^dsm_[1-9A-HJ-NP-Za-km-z]{22}$/);
@@ -139,6 +139,23 @@ describe('dismissals', () => {
       assert.equal((await dismiss(body)).status, 400, JSON.stringify(body));
     }
     assert.equal((await storeFixture.health(stream)).total, 1);
+  });
+
+  test('dismissals: reopen is 202, and the failures are open again', async () => {
+    const { stream, ids } = await failing(503, 503);
+    const { id } = (await dismiss({ event_stream_ids: [stream.id] })).body;
+    const response = await fixture.send('POST', `/dismissals/${id}/reopen`);
+    assert.deepEqual([response.status, response.body.id], [202, id]);
+    const { body } = await doneDismissal(fixture, id);
+    assert.deepEqual([body.dismissed, (body as { reopened?: number }).reopened], [2, 2]);
+    assert.equal((await storeFixture.health(stream)).total, 2);
+    const read = await fixture.send('GET', `/event-streams/${stream.id}/deliveries/${ids[0]}`);
+    assert.equal(read.status, 200);
+    const unknown = await fixture.send('POST', '/dismissals/dsm_AAAAAAAAAAAAAAAAAAAAAA/reopen');
+    assert.deepEqual(
+      [unknown.status, unknown.body.message],
+      [404, 'The dismissal does not exist.'],
+    );
   });
 
   test('dismissals: an unknown stream and an unknown dismissal are 404', async () => {

@@ -43,7 +43,7 @@ describe('failure commands', { concurrency: 2 }, () => {
     return { shell, endpoint, stream, type, events };
   };
 
-  test('leat dismiss: closes the named failures, or all, and counts with --dry-run', async (t) => {
+  test('leat dismiss: closes the named failures, or all, counts with --dry-run, and reopen opens them again', async (t) => {
     const { shell, stream, events } = await createFailures(t, 3);
     const [event = ''] = events;
     const counted = await shell.leat(['dismiss', stream, '--cause', 'http_5xx', '--dry-run']);
@@ -57,6 +57,13 @@ describe('failure commands', { concurrency: 2 }, () => {
     assert.deepEqual([refused.code, /add --yes/.test(refused.stderr)], [2, true], refused.stderr);
     const all = await shell.leat(['dismiss', stream, '--all', '--yes']);
     assert.equal(all.stdout, '2 failures dismissed.\n');
+    const [, id = ''] =
+      /^This opens them again: leat reopen (dsm_\w{22})\n$/.exec(all.stderr) ?? [];
+    const reopened = await shell.leat(['reopen', id]);
+    assert.deepEqual([reopened.stdout, reopened.stderr], ['2 failures open again.\n', '']);
+    const listed = await shell.leat(['deliveries', 'list', stream, '--json']);
+    assert.equal((JSON.parse(listed.stdout) as object[]).length, 2);
+    assert.equal((await shell.leat(['reopen', `dsm_${'1'.repeat(22)}`])).code, 4);
   });
 
   test('leat streams retry-now: sends what waits for a retry', async (t) => {

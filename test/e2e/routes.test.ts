@@ -36,6 +36,7 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['GET', '/changes', ['read:event_streams']],
   ['POST', '/dismissals', ['update:event_deliveries']],
   ['GET', `/dismissals/${noDismissal}`, ['read:event_deliveries']],
+  ['POST', `/dismissals/${noDismissal}/reopen`, ['update:event_deliveries']],
   ['GET', '/deliveries', ['read:event_deliveries']],
   ['GET', '/delivery-groups', ['read:event_deliveries']],
   ['POST', '/redeliveries', ['update:event_deliveries']],

@@ -154,6 +154,7 @@ function requestsWith(ids: Resources): Sent[] {
     ['GET', '/redeliveries'],
     ['POST', '/dismissals', { event_stream_ids: [stream] }],
     ['GET', `/dismissals/${dismissal}`],
+    ['POST', `/dismissals/${dismissal}/reopen`],
     ['DELETE', `/event-streams/${stream}`],
     ['GET', `/users/${u}`],
     ['PATCH', `/users/${u}`, { name: 'taken' }],

@@ -835,7 +835,9 @@ function fillAccess(file: string): void {
     put('delivery_stats', 1, `est ${key}`, 'day', start, text, 1, 2, 3, 4, '1:1', '');
     put('event_types', 1, `a.b${key}`, index + 1, start);
     put('past_selections', 1, 'est_1', index, index + 1, '["a.b"]', index === 0 ? null : text);
-    put('dismissed_events', 1, index + 1, 'est_1');
+    const row = [`evt ${key}`, 'a.b', start, 'first', 4, start, text];
+    const closed = index === 0 ? row.map(() => null) : row;
+    put('dismissed_events', 1, index + 1, 'est_1', index === 0 ? null : `dsm ${key}`, ...closed);
     put(
       'redeliveries',
       1,
@@ -851,7 +853,7 @@ function fillAccess(file: string): void {
       index % 2,
     );
     put('redelivery_streams', 1, `rdl ${key}`, 'est_1', 3, 1, 1, 1, 2);
-    put('dismissal_streams', 1, `dsm ${key}`, 'est_1', 6, 1, 2, 3);
+    put('dismissal_streams', 1, `dsm ${key}`, 'est_1', 6, 1, 2, 3, 1);
     put('kept_events', 2, index + 1, `kept ${key}`, text, index === 0 ? null : text);
     put('clients', 1, `client ${key}`, text, index % 2, null, text, null, 1, start, 7, text);
     put('assertions', 1, 'client 1', `${text}${key}`, start);

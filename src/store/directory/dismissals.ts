@@ -20,6 +20,7 @@ import {
 } from './failure-work.ts';
 import { type FailureReader, type FailureRow, rowColumns } from './failures.ts';
 import { noteDismissed } from './past-selections.ts';
+import { beginReopening, isReopening, stepReopening } from './reopening.ts';
 import type { Runs } from './runs.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
@@ -32,9 +33,22 @@ const dismissalVersion = 27;
 
 /** Creates the store of dismissals. */
 export function createDismissalStore(deps: DismissalDeps): DismissalStore {
-  const { read } = deps.commands;
+  const { read, transact } = deps.commands;
+  const work = createFailureWork(deps, kindOf(deps));
   return {
-    ...createFailureWork(deps, kindOf(deps)),
+    ...work,
+    reopen: async (tenant, id, below) => {
+      const result = await transact('durable', () => beginReopening({ tenant, id }, below));
+      if (result === undefined) return 'unknown';
+      return 'refused' in result ? result : 'accepted';
+    },
+    step: async (tenant, id) => {
+      const key = { tenant, id };
+      if (!(await read(isReopening(key)))) return work.step(tenant, id);
+      const { result, stream } = await transact('durable', () => stepReopening(deps.runs, key));
+      if (stream !== undefined) deps.hint({ kind: 'stream', tenant, stream });
+      return result;
+    },
     streams: (tenant, among) => read(streamsWithFailures(tenant, among)),
     groups: async (tenant, stream, filter) => {
       const groups = new Map<string, CountedGroup>();
@@ -146,6 +160,7 @@ const tables = {
   streams: verbatim('dismissal_streams'),
   zeros: { columns: verbatim(', dismissed, skipped'), values: verbatim(', 0, 0') },
   ended: verbatim('dismissed'),
+  hasMore: verbatim('reopen_below is not null'),
 } as const;
 
 function kindOf(deps: DismissalDeps): WorkKind {
@@ -171,12 +186,13 @@ function* close(
 ): Command<void> {
   const { tenant, stream } = run;
   const entry = { at: now, durationMs: 0, outcome: 'dismissed' } as const;
+  const ids = dismissed.map((one) => one.id);
+  yield* noteDismissed(tenant, stream, { dismissal: id, ids });
   yield* together(
     sql.run`
       delete from deliveries
-      where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(dismissed.map((one) => one.id))}`,
+      where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(ids)}`,
     runs.addEntries(run, dismissed, { ...entry, status: undefined, error: undefined }),
-    noteDismissed(tenant, stream, dismissed),
     runs.write({ ...run, health: healthAfterDismissing(run.health, dismissed.length) }),
     // Its owner may hold events back because of them.
     runs.noteChange(run),
@@ -186,7 +202,8 @@ function* close(
   );
 }
 
-interface ShownRow extends Pick<Dismissal, 'id' | 'total' | 'dismissed' | 'skipped'> {
+interface ShownRow extends Pick<Dismissal, 'id' | 'total' | 'dismissed' | 'skipped' | 'reopened'> {
+  readonly reopen_below: number | null;
   readonly work: 'taking' | 'none';
   readonly at_least: number;
   readonly created_at: Millis;
@@ -196,19 +213,21 @@ interface ShownRow extends Pick<Dismissal, 'id' | 'total' | 'dismissed' | 'skipp
 /** Reads a request with its progress; the row itself has that of programs of before. */
 function* get(tenant: number, id: string): Command<Dismissal | undefined> {
   const row = yield* sql.get<ShownRow>`
-    select r.id, r.work, r.at_least, r.created_at, r.created_by,
+    select r.id, r.work, r.reopen_below, r.at_least, r.created_at, r.created_by,
       cast(r.dismissed + r.skipped + coalesce(sum(s.total), 0) as bigint) as total,
       cast(r.dismissed + coalesce(sum(s.dismissed), 0) as bigint) as dismissed,
-      cast(r.skipped + coalesce(sum(s.skipped), 0) as bigint) as skipped
+      cast(r.skipped + coalesce(sum(s.skipped), 0) as bigint) as skipped,
+      cast(coalesce(sum(s.reopened), 0) as bigint) as reopened
     from dismissals r
     left join dismissal_streams s on s.tenant = r.tenant and s.id = r.id
     where r.tenant = ${tenant} and r.id = ${id}
-    group by r.id, r.work, r.at_least, r.created_at, r.created_by, r.dismissed, r.skipped`;
+    group by r.id, r.work, r.reopen_below, r.at_least, r.created_at, r.created_by, r.dismissed, r.skipped`;
   if (row === undefined) return undefined;
-  const { total, dismissed, skipped, created_at: createdAt, created_by: createdBy } = row;
-  const status = row.work === 'none' ? 'done' : 'running';
-  const isAtLeast = row.at_least === 1 && status === 'running';
-  return { id, status, total, dismissed, skipped, isAtLeast, createdAt, createdBy };
+  const { total, dismissed, skipped, reopened } = row;
+  const { created_at: createdAt, created_by: createdBy } = row;
+  const status = row.work === 'none' && row.reopen_below === null ? 'done' : 'running';
+  const isAtLeast = row.at_least === 1 && row.work !== 'none';
+  return { id, status, total, dismissed, skipped, reopened, isAtLeast, createdAt, createdBy };
 }
 
 /** Counts what a stream has left of dismissals as skipped, before its deliveries are removed. */

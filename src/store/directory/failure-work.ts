@@ -30,6 +30,8 @@ export interface WorkKind {
   readonly streams: Fragment;
   /** The columns of `streams` that count failures whose end is known, as a sum. */
   readonly ended: Fragment;
+  /** The condition on `requests` that it has more work than that of {@link WorkKind.act}. */
+  readonly hasMore?: Fragment;
   /** Returns false while a program runs that cannot read what the steps write. */
   mayBegin(): Command<boolean>;
   /** Acts on open failures of a stream, oldest first. */
@@ -239,22 +241,23 @@ export function leaveWork(
 }
 
 function* unfinished(
-  { requests }: WorkKind,
+  { requests, hasMore = verbatim('false') }: WorkKind,
   take: number,
 ): Command<{ tenant: number; id: string }[]> {
   const rows = yield* sql.all<{ tenant: number; id: string }>`
-    select tenant, id from ${requests} where work <> 'none' order by tenant, id limit ${take}`;
+    select tenant, id from ${requests} where work <> 'none' or ${hasMore}
+    order by tenant, id limit ${take}`;
   return rows.map((row) => ({ ...row }));
 }
 
 function* prune(
-  { requests, streams }: WorkKind,
+  { requests, streams, hasMore = verbatim('false') }: WorkKind,
   { olderThanMs, take: limit }: StepQuery,
 ): Command<number> {
   const before = yield* horizonOf(olderThanMs);
   const old = yield* sql.all<{ tenant: number; id: string }>`
     select tenant, id from ${requests}
-    where created_at < ${before} and work = 'none' order by created_at limit ${limit}`;
+    where created_at < ${before} and work = 'none' and not (${hasMore}) order by created_at limit ${limit}`;
   // Together: one after the other would be a round trip for each.
   yield* together(
     ...old.flatMap(({ tenant, id }) => [

@@ -1,9 +1,8 @@
 import { selectionsMax } from '../../core/subscription.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
 import type { EventLogStore } from '../port/event-log.ts';
-import type { HistoryEvent } from '../rows/attempts.ts';
 import { type Command, type Commands, sql, type Statement } from './command.ts';
-import { listedNumbers, verbatim } from './dialect.ts';
+import { oneOf, verbatim } from './dialect.ts';
 import type { Runs } from './runs.ts';
 
 export interface PastSelectionDeps {
@@ -59,17 +58,27 @@ export function removePast(tenant: number, stream: string): Statement<number> {
   return sql.run`delete from past_selections where tenant = ${tenant} and stream = ${stream}`;
 }
 
-/** Notes events of which a failure of the stream was dismissed, as far as they are in the log. */
+/**
+ * Notes events of which failures of the stream are about to be dismissed by a request, as far as they are
+ * in the log, with what their rows have.
+ */
 export function noteDismissed(
   tenant: number,
   stream: string,
-  events: readonly HistoryEvent[],
+  { dismissal, ids }: { readonly dismissal: string; readonly ids: readonly string[] },
 ): Statement<number> {
-  const offsets = events.flatMap(({ offset }) => (typeof offset === 'number' ? [offset] : []));
   return sql.run`
-    insert into dismissed_events (tenant, "offset", stream)
-    select ${tenant}, listed.value, ${stream} from ${listedNumbers(offsets)} where true
-    on conflict do nothing`;
+    insert into dismissed_events (tenant, "offset", stream, dismissal, event_id, type, time, kind,
+      attempt, failed_at, error_code)
+    select tenant, "offset", stream, ${dismissal}, event_id, type, time, kind, attempt, failed_at,
+      error_code
+    from deliveries
+    where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(ids)}
+      and "offset" is not null
+    on conflict (tenant, "offset", stream) do update set dismissal = excluded.dismissal,
+      event_id = excluded.event_id, type = excluded.type, time = excluded.time,
+      kind = excluded.kind, attempt = excluded.attempt, failed_at = excluded.failed_at,
+      error_code = excluded.error_code`;
 }
 
 /** Creates the step of upkeep that removes what belongs to events that the log no longer has. */

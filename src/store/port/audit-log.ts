@@ -91,7 +91,7 @@ export interface RecordingStore {
   >;
   readonly streams: Pick<StreamStore, 'create' | 'update' | 'delete'>;
   readonly deliveries: Pick<DeliveryStore, 'redeliver' | 'redeliverMany' | 'retryNow' | 'addTest'>;
-  readonly dismissals: Pick<DismissalStore, 'create'>;
+  readonly dismissals: Pick<DismissalStore, 'create' | 'reopen'>;
   readonly redeliveries: Pick<RedeliveryStore, 'create' | 'cancel'>;
   readonly replays: Pick<ReplayStore, 'create' | 'cancel'>;
 }

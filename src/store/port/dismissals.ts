@@ -14,7 +14,19 @@ export interface DismissalStore extends FailureWorkStore {
    */
   groups(tenant: number, stream: string, filter: FailureSelection): Promise<FailureGroup[]>;
   get(tenant: number, id: string): Promise<Dismissal | undefined>;
+  /**
+   * Opens what a dismissal closed, in the steps of {@link FailureWorkStore.step}: failures of the log whose
+   * events are kept, and that nothing has changed since. Nothing changes where a stream would have `below` open
+   * failures, or before the dismissal is done.
+   */
+  reopen(tenant: number, id: string, below: number): Promise<Reopened>;
 }
+
+export type Reopened =
+  | 'accepted'
+  | 'unknown'
+  | { readonly refused: 'running' }
+  | { readonly refused: 'too_many_failures'; readonly stream: string };
 
 /** A request (`dsm_…`) and its progress. */
 export interface Dismissal extends FailureWork {
@@ -26,4 +38,6 @@ export interface Dismissal extends FailureWork {
    * again.
    */
   readonly skipped: number;
+  /** Those that were opened again. */
+  readonly reopened: number;
 }

@@ -104,7 +104,7 @@ export const purposes: Purposes = {
     settle: 'delivering',
     pruneAttempts: commands,
   },
-  dismissals: { ...failureWork, streams: lists, groups: lists, get: commands },
+  dismissals: { ...failureWork, streams: lists, groups: lists, get: commands, reopen: commands },
   eventLog: {
     newest: lists,
     find: lists,

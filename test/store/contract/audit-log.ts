@@ -290,7 +290,7 @@ const changes: Readonly<
       ChangeName,
       | 'deliveries.redeliverMany'
       | 'deliveries.retryNow'
-      | 'dismissals.create'
+      | `dismissals.${string}`
       | `consoleSessions.${string}`
       | `redeliveries.${string}`
     >,

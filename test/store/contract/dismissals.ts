@@ -82,6 +82,120 @@ export function dismissalsContract(engine: Engine): void {
   describe(`${engine.name}: dismissals.dismiss`, () => dismissContract(engine));
   describe(`${engine.name}: dismissals.dismiss, filters`, () => filterContract(engine));
   describe(`${engine.name}: dismissals, results`, () => resultContract(engine));
+  describe(`${engine.name}: dismissals.reopen`, () => reopenContract(engine));
+}
+
+const noLimit = 5000;
+
+/** Opens what a dismissal closed, and returns how many are open again of it. */
+async function reopen({ store, tenant }: Fixture, id: string, below = noLimit): Promise<number> {
+  assert.equal(await store.dismissals.reopen(tenant, id, below), 'accepted');
+  assert.equal((await store.dismissals.get(tenant, id))?.status, 'running');
+  assert.ok((await store.dismissals.unfinished(10)).some((each) => each.id === id));
+  while ((await store.dismissals.step(tenant, id)) !== 'done');
+  const { status, reopened } = (await store.dismissals.get(tenant, id)) ?? {};
+  assert.equal(status, 'done');
+  return reopened ?? 0;
+}
+
+function reopenContract(engine: Engine): void {
+  test('reopen: failures are as they were before, and can be redelivered', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await withFailures(fixture, [503, 'timeout: 10 s', 503]);
+    const other = await withFailures(fixture, [503], 'user.deleted');
+    const [first, , third] = events;
+    assert.ok(first && third);
+    const before = await failuresOf(fixture, stream);
+    const groups = await store.dismissals.groups(tenant, stream.id, {});
+    const ref = { tenant, stream: stream.id };
+    const kept = await startWork(store, 'dismissals', {
+      tenant,
+      streams: [stream.id],
+      selection: { eventIds: [first.id] },
+    });
+    const id = await startWork(store, 'dismissals', { tenant });
+    assert.deepEqual(await progressOf(fixture, id), ['done', 3, 3, 0]);
+    fixture.now += 1000;
+    assert.equal(await store.ownership.hasSeen(ref), false);
+    assert.equal(await reopen(fixture, id), 3);
+    assert.deepEqual(await openIds(fixture, stream), idsOf(events.slice(1)));
+    assert.deepEqual(await openIds(fixture, other.stream), idsOf(other.events));
+    assert.deepEqual(await fixture.health(stream), { consecutive: 3, total: 2 });
+    assert.equal(await reopen(fixture, kept), 1);
+    assert.equal(await reopen(fixture, id), 3);
+    const after = await failuresOf(fixture, stream);
+    assert.deepEqual(
+      after.map(({ event, failedAt }) => [event, failedAt]),
+      before.map(({ event, failedAt }) => [event, failedAt]),
+    );
+    assert.deepEqual(
+      after[0]?.attempts.map(({ outcome }) => outcome),
+      ['failed', 'dismissed'],
+    );
+    assert.deepEqual(await store.dismissals.groups(tenant, stream.id, {}), groups);
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, third.id), 'accepted');
+    assert.equal((await claimDue(fixture, owned)).rows.length, 1);
+    await fixture.settle(owned, { outcomes: [delivered(third, again)] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 2 });
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, third.id), 'delivered');
+  });
+
+  test('reopen: what a replay has sent or failed since, or another dismissal closed, stays as it is', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await withFailures(fixture, [503, 503, 503, 503]);
+    const [sent, failing, twice, last] = events;
+    assert.ok(sent && failing && twice && last);
+    const id = await startWork(store, 'dismissals', { tenant });
+    const outcomes = [
+      delivered(sent, { kind: 'replay' }),
+      failed(failing, { kind: 'replay' }),
+      failed(twice, { kind: 'replay' }),
+    ];
+    await fixture.settle(owned, { outcomes });
+    const selection = { eventIds: [twice.id] };
+    await startWork(store, 'dismissals', { tenant, streams: [stream.id], selection });
+    assert.equal(await reopen(fixture, id), 1);
+    assert.deepEqual(await openIds(fixture, stream), idsOf([failing, last]));
+    assert.equal((await fixture.health(stream))?.total, 2);
+    assert.equal(await reopen(fixture, id), 1, 'a second one opens nothing');
+    assert.deepEqual(await openIds(fixture, stream), idsOf([failing, last]));
+  });
+
+  test('reopen: refused where a stream would reach the limit, before the dismissal is done, and of none', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { dismissals } = store;
+    const { stream, owned } = await withFailures(fixture, [503, 503]);
+    const id = await startWork(store, 'dismissals', { tenant }, 0);
+    assert.deepEqual(await dismissals.reopen(tenant, id, noLimit), { refused: 'running' });
+    while ((await dismissals.step(tenant, id)) !== 'done');
+    assert.equal(await dismissals.reopen(tenant + 1, id, noLimit), 'unknown');
+    assert.equal(await dismissals.reopen(tenant, 'dsm_2', noLimit), 'unknown');
+    const full = { refused: 'too_many_failures', stream: stream.id };
+    assert.deepEqual(await dismissals.reopen(tenant, id, 2), full);
+    assert.equal((await fixture.health(stream))?.total, 0);
+    // A failure that comes after the acceptance takes the place of one.
+    assert.equal(await dismissals.reopen(tenant, id, 3), 'accepted');
+    const [event] = await fixture.publish('user.created');
+    assert.ok(event);
+    await fixture.settle(owned, { cursor: event.offset, outcomes: [failed(event)] });
+    while ((await dismissals.step(tenant, id)) !== 'done');
+    assert.equal((await dismissals.get(tenant, id))?.reopened, 1);
+    assert.equal((await fixture.health(stream))?.total, 2);
+  });
+
+  test('reopen: a stream that was deleted is left out', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const one = await withFailures(fixture, [503]);
+    const two = await withFailures(fixture, [503], 'user.deleted');
+    const id = await startWork(store, 'dismissals', { tenant });
+    await store.streams.delete(tenant, one.stream.id);
+    assert.equal(await reopen(fixture, id), 1);
+    assert.deepEqual(await openIds(fixture, two.stream), idsOf(two.events));
+  });
 }
 
 function dismissContract(engine: Engine): void {
@@ -423,7 +537,7 @@ function resultContract(engine: Engine): void {
     await withFailures(fixture, [503, 503]);
     const created = { createdAt: fixture.now, createdBy: 'robot' };
     const first = await startWork(store, 'dismissals', { tenant });
-    const counts = { total: 2, dismissed: 2, skipped: 0, isAtLeast: false } as const;
+    const counts = { total: 2, dismissed: 2, skipped: 0, reopened: 0, isAtLeast: false } as const;
     const expected = { id: first, status: 'done', ...counts, ...created };
     assert.deepEqual(await dismissals.get(tenant, first), expected);
     assert.equal(await dismissals.get(tenant, 'dsm_2'), undefined);
