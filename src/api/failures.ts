@@ -152,7 +152,7 @@ export async function showGroups(
 }
 
 function showGroup(
-  { stream, code, count, firstFailedAt, lastFailedAt, sample }: FailureGroup,
+  { stream, code, count, firstFailedAt, lastFailedAt, lastAttemptAt, sample }: FailureGroup,
   name: Stream['name'],
 ): FailureGroupShown {
   const { eventId, eventType: type, error } = sample;
@@ -163,6 +163,7 @@ function showGroup(
     count,
     first_failed_at: formatTime(firstFailedAt),
     last_failed_at: formatTime(lastFailedAt),
+    ...(lastAttemptAt === undefined ? {} : { last_attempt_at: formatTime(lastAttemptAt) }),
     sample: {
       event_id: eventId,
       event_type: type,

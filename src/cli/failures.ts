@@ -89,23 +89,33 @@ const causeOf = ({ error_code: code }: FailureGroupShown): string => code ?? 'un
 
 const countOf = ({ groups }: Sum): number => groups.reduce((sum, { count }) => sum + count, 0);
 
-function lastOf(groups: readonly FailureGroupShown[]): string {
-  const times = groups.map(({ last_failed_at: at }) => at).toSorted();
-  return times.at(-1) ?? '';
+/** Returns when the last failure of groups was opened, or attempted. */
+function lastOf(
+  groups: readonly FailureGroupShown[],
+  timeOf: (group: FailureGroupShown) => string,
+): string {
+  return groups.map(timeOf).toSorted().at(-1) ?? '';
 }
+
+const openedAt = ({ last_failed_at: at }: FailureGroupShown): string => at;
+/** Servers of before do not have the time of the attempt. */
+const triedAt = ({ last_attempt_at: at, last_failed_at: opened }: FailureGroupShown): string =>
+  at ?? opened;
 
 const groupColumns: readonly Column<FailureGroupShown>[] = [
   { header: 'STREAM', text: ({ name }) => name },
   { header: 'CAUSE', text: causeOf, format: () => 'red' },
   { header: 'FAILURES', text: ({ count }) => String(count), align: 'right' },
-  dateColumn('LAST', (group) => lastOf([group])),
+  { ...dateColumn('OPENED', openedAt), leaves: 3 },
+  dateColumn('LAST ATTEMPT', triedAt),
   { header: 'ERROR', text: ({ sample }) => sample.error_message ?? '', cuttable: true },
 ];
 
 const sumColumns = (header: string): Column<Sum>[] => [
   { header, text: ({ key }) => key },
   { header: 'FAILURES', text: (sum) => String(countOf(sum)), align: 'right' },
-  dateColumn('LAST', ({ groups }) => lastOf(groups)),
+  { ...dateColumn('OPENED', ({ groups }) => lastOf(groups, openedAt)), leaves: 3 },
+  dateColumn('LAST ATTEMPT', ({ groups }) => lastOf(groups, triedAt)),
 ];
 
 const causeColumns: readonly Column<Sum>[] = [

@@ -82,13 +82,13 @@ type SampleProps = FailureGroupShown['sample'];
 const numberColumns: readonly Column<FailureGroupShown>[] = [
   { title: 'Failures', isNumber: true, cell: (group) => count(group.count) },
   {
-    title: 'Newest',
+    title: 'Last attempt',
     narrow: 'labelled',
-    cell: ({ last_failed_at: newest, first_failed_at: oldest }) => (
+    cell: ({ last_attempt_at: tried, last_failed_at: newest, first_failed_at: oldest }) => (
       <>
-        <Time at={newest} />
+        <Time at={tried ?? newest} />
         <span class="meta nowrap">
-          since <Time at={oldest} />
+          opened <Time at={newest} />, first <Time at={oldest} />
         </span>
       </>
     ),

@@ -135,7 +135,18 @@ const groupColumns: readonly Column<Group>[] = [
       </>
     ),
   },
-  { title: 'Newest', narrow: 'labelled', cell: (group) => <Time at={group.last_failed_at} /> },
+  {
+    title: 'Last attempt',
+    narrow: 'labelled',
+    cell: ({ last_attempt_at: tried, last_failed_at: newest }) => (
+      <>
+        <Time at={tried ?? newest} />
+        <span class="meta nowrap">
+          opened <Time at={newest} />
+        </span>
+      </>
+    ),
+  },
   {
     title: 'Repair',
     cell: ({ event_stream_id: id, error_code: code, name }) => (

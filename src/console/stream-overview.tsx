@@ -169,13 +169,13 @@ const groupColumns: readonly Column<FailureGroupShown>[] = [
   },
   { title: 'Failures', isNumber: true, narrow: 'labelled', cell: (group) => count(group.count) },
   {
-    title: 'Newest',
+    title: 'Last attempt',
     narrow: 'line',
-    cell: ({ first_failed_at: first, last_failed_at: last }) => (
+    cell: ({ last_attempt_at: tried, last_failed_at: newest }) => (
       <span class="stacked">
-        <Time at={last} />
+        <Time at={tried ?? newest} />
         <span class="meta nowrap">
-          first <Time at={first} />
+          opened <Time at={newest} />
         </span>
       </span>
     ),

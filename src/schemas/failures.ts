@@ -75,21 +75,26 @@ export const allDeliveries = closed(
   { description: 'Newest failure first; a page may have fewer items than requested, or none' },
 );
 
+const timeOf = (description: string) => Type.String({ ...time, description });
+
 /** Open failures of one stream with one error code. */
 export const failureGroup = closed({
   event_stream_id: streamId,
   name: Type.String({ description: 'Name of the event stream' }),
   error_code: code,
   count: Type.Integer({ description: 'Open failures' }),
-  first_failed_at: time,
-  last_failed_at: time,
+  first_failed_at: timeOf('When the first of them was opened'),
+  last_failed_at: timeOf('When the last of them was opened'),
+  last_attempt_at: Type.Optional(
+    timeOf('When an attempt failed last with this code; absent where a request counts only'),
+  ),
   sample: closed(
     {
       event_id: eventId,
       event_type: eventType,
       error_message: Type.Optional(Type.String({ description: 'Why it failed' })),
     },
-    { description: 'The newest failure' },
+    { description: 'The failure that was attempted last, if it is still open; else the newest' },
   ),
 });
 

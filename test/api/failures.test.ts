@@ -113,6 +113,7 @@ describe('GET /delivery-groups', () => {
       count: 2,
       first_failed_at: new Date(storeFixture.now - 2000).toISOString(),
       last_failed_at: new Date(storeFixture.now).toISOString(),
+      last_attempt_at: new Date(storeFixture.now).toISOString(),
       sample: { event_id: ids[2], event_type: 'user.created', error_message: '503 - no' },
     });
     assert.deepEqual([other.error_code, other.count], ['http_404', 1]);

@@ -151,6 +151,7 @@ async function withErrors(
     count,
     firstFailedAt,
     lastFailedAt: newest.failed_at,
+    lastAttemptAt: undefined,
     sample: { eventId: newest.event_id, eventType: newest.type, error: errors[index]?.error },
   }));
 }

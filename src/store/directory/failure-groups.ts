@@ -23,10 +23,12 @@ export function createFailureGroups({ commands, failures, runs }: Deps): Failure
     const samples = await commands.read(samplesOf(tenant, groups, failures));
     const errors = await failures.lastFailed(samples);
     const items = samples.map((row, index): FailureGroup => {
-      const { stream, event_id: eventId, type: eventType, code, count } = row;
+      const { stream, event_id: eventId, type: eventType, count } = row;
       const sample = { eventId, eventType, error: errors[index]?.error };
-      const [firstFailedAt, lastFailedAt] = [row.first_failed_at, row.failed_at];
-      return { stream, code: storedCode(code), count, firstFailedAt, lastFailedAt, sample };
+      const [firstFailedAt, lastFailedAt] = [row.first_failed_at, row.last_failed_at];
+      const lastAttemptAt = row.last_attempt_at ?? lastFailedAt;
+      const [code, times] = [storedCode(row.code), { firstFailedAt, lastFailedAt, lastAttemptAt }];
+      return { stream, code, count, ...times, sample };
     });
     return { items, total, next, now };
   };
@@ -36,8 +38,12 @@ function* present(runs: Deps['runs']): Command<Millis> {
   return yield* runs.now();
 }
 
+interface StoredGroup extends GroupKey {
+  readonly last_event: string | null;
+}
+
 interface GroupPage {
-  readonly groups: readonly GroupKey[];
+  readonly groups: readonly StoredGroup[];
   readonly total: number;
   readonly next: string | undefined;
 }
@@ -49,7 +55,7 @@ async function page(
   { streams, codes, after, take }: GroupQuery,
 ): Promise<GroupPage> {
   const former = after === undefined ? undefined : parseGroupKey(after);
-  let best: GroupKey[] = [];
+  let best: StoredGroup[] = [];
   let total = 0;
   for (let last: GroupKey | undefined; ;) {
     const rows = await read(groupsAfter(tenant, streams, last));
@@ -76,9 +82,9 @@ function* groupsAfter(
   tenant: number,
   streams: GroupQuery['streams'],
   { stream, code }: Pick<GroupKey, 'stream' | 'code'> = { stream: '', code: '' },
-): Command<GroupKey[]> {
-  return yield* sql.all<GroupKey>`
-    select stream, error_code as code, count from failure_groups
+): Command<StoredGroup[]> {
+  return yield* sql.all<StoredGroup>`
+    select stream, error_code as code, count, last_event from failure_groups
     where tenant = ${tenant} and (stream, error_code) > (${stream}, ${code})
       and (${streams === undefined} or stream ${oneOf(streams ?? [])})
     order by stream, error_code limit ${stepMax}`;
@@ -96,15 +102,20 @@ function isAfter(one: GroupKey, other: GroupKey): boolean {
   return one.code > other.code;
 }
 
-type SampleRow = FailureRow & GroupKey & { readonly first_failed_at: Millis };
+type SampleRow = FailureRow &
+  GroupKey & {
+    readonly first_failed_at: Millis;
+    readonly last_failed_at: Millis;
+    readonly last_attempt_at: Millis | null;
+  };
 
 /**
- * Reads the newest failure of each group, and when the first one was opened: two searches each. They are
- * materialized, as PostgreSQL without statistics of the table would search once for each failure.
+ * Reads the failure of each group that was attempted last, or else the newest one, and when the first and the
+ * last one were opened: five searches each. They are materialized, as PostgreSQL without statistics of the table would search once for each failure.
  */
 function* samplesOf(
   tenant: number,
-  groups: readonly GroupKey[],
+  groups: readonly StoredGroup[],
   { columns }: FailureReader,
 ): Command<SampleRow[]> {
   if (groups.length === 0) return [];
@@ -114,29 +125,43 @@ function* samplesOf(
           select min(f.failed_at) from deliveries f
           where f.tenant = ${tenant} and f.stream = l.stream and f.error_code = l.code
             and f.failed_at is not null) as first_failed_at, (
+          select max(f.failed_at) from deliveries f
+          where f.tenant = ${tenant} and f.stream = l.stream and f.error_code = l.code
+            and f.failed_at is not null) as last_failed_at, (
+          select t.last_attempt_at from failure_groups t
+          where t.tenant = ${tenant} and t.stream = l.stream and t.error_code = l.code
+          ) as last_attempt_at, (
+          select a.event_id from deliveries a
+          where a.tenant = ${tenant} and a.stream = l.stream and a.event_id = l.last_event
+            and a.error_code = l.code and a.failed_at is not null) as attempted, (
           select n.event_id from deliveries n
           where n.tenant = ${tenant} and n.stream = l.stream and n.error_code = l.code
             and n.failed_at is not null
           order by n.failed_at desc, n.event_id desc limit 1) as newest
       from ${listedGroups(groups)} as l)
-    select ${rowColumns} ${columns}, g.code, g.count, g.first_failed_at
+    select ${rowColumns} ${columns}, g.code, g.count, g.first_failed_at, g.last_failed_at,
+      g.last_attempt_at
     from g
     -- SQLite takes a cross join in this order.
     cross join deliveries d
-    where d.tenant = ${tenant} and d.stream = g.stream and d.event_id = g.newest
+    where d.tenant = ${tenant} and d.stream = g.stream and d.event_id = coalesce(g.attempted, g.newest)
     order by g.count desc, g.stream, g.code`;
 }
 
-/** A table with the groups in the columns `stream`, `code` and `count`. */
-function listedGroups(groups: readonly GroupKey[]): Fragment {
+/** A table with the groups in the columns `stream`, `code`, `count` and `last_event`. */
+function listedGroups(groups: readonly StoredGroup[]): Fragment {
   const [streams, codes] = [groups.map(({ stream }) => stream), groups.map(({ code }) => code)];
   const counts = groups.map(({ count }) => count);
-  const rows = jsonOf(groups.map(({ stream, code, count }) => [stream, code, count]));
+  const events = groups.map(({ last_event: event }) => event ?? '');
+  const rows = jsonOf(
+    groups.map(({ stream, code, count }, at) => [stream, code, count, events[at]]),
+  );
   return new Fragment({
     sqlite: piece`(
-      select value ->> 0 as stream, value ->> 1 as code, value ->> 2 as count from json_each(${rows}))`,
+      select value ->> 0 as stream, value ->> 1 as code, value ->> 2 as count,
+        value ->> 3 as last_event from json_each(${rows}))`,
     postgres: piece`(
-      select * from unnest(${streams}::text[], ${codes}::text[], ${counts}::bigint[])
-        as u(stream, code, count))`,
+      select * from unnest(${streams}::text[], ${codes}::text[], ${counts}::bigint[],
+        ${events}::text[]) as u(stream, code, count, last_event))`,
   });
 }

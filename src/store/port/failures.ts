@@ -69,9 +69,12 @@ export interface FailureGroup {
   readonly stream: string;
   readonly code: ErrorCode | undefined;
   readonly count: number;
+  /** When the first and the last of them were opened. */
   readonly firstFailedAt: Millis;
   readonly lastFailedAt: Millis;
-  /** The newest of them. */
+  /** When an attempt failed last with this code; absent for a selection of failures. */
+  readonly lastAttemptAt: Millis | undefined;
+  /** The one with that attempt if it is still open, else the newest of them. */
   readonly sample: {
     readonly eventId: string;
     readonly eventType: string;

@@ -54,7 +54,7 @@ export async function recordOutcomes(
     const before = known?.after === 'removed' ? undefined : known;
     const present = before && rowIn(before);
     const transition = applyOutcome(outcome, present, !isEnabled(writes), now, pausedMs);
-    noteAttempt(writes, transition, now);
+    noteAttempt(writes, outcome, transition, now);
     const { history, row } = transition;
     if (history !== undefined) entries.push({ run, event: outcome.event, attempt: history });
     // A late entry of a delivery that has ended widens the days of its history as well.

@@ -188,6 +188,7 @@ async function write(
     delivered,
     failed,
   }));
+  // After the rows: their triggers add the groups.
   await Promise.all([
     addAttempts(tx, entries),
     changeRows(tx, failedFirst),
@@ -198,7 +199,26 @@ async function write(
     recordDisabled(tx, disabled),
     addStats(tx, stats, now),
     addProgress(tx, all),
+    noteLastEvents(tx, all, now),
   ]);
+}
+
+/** Notes the last attempts of open failures at their groups. */
+async function noteLastEvents(
+  tx: Queries,
+  all: readonly PendingWrites[],
+  now: Millis,
+): Promise<void> {
+  const last = all.flatMap(({ run: { tenant, stream }, lastEvents }) =>
+    [...lastEvents].map(([code, event]) => ({ tenant, stream, code, event })),
+  );
+  if (last.length === 0) return;
+  await tx.run`
+    update failure_groups g set last_attempt_at = ${now}, last_event = u.event
+    from unnest(${numbers(last.map(({ tenant }) => tenant))}::int[],
+      ${last.map(({ stream }) => stream)}::text[], ${last.map(({ code }) => code)}::text[],
+      ${last.map(({ event }) => event)}::text[]) as u(tenant, stream, code, event)
+    where g.tenant = u.tenant and g.stream = u.stream and g.error_code = u.code`;
 }
 
 async function disable(

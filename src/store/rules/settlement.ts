@@ -153,6 +153,8 @@ export interface BatchState<R extends Run = Run> {
   lastFailed: Run['failed'];
   /** When an attempt failed after the last success of the batch. */
   failingFrom: Millis | undefined;
+  /** Events of the last failed attempts of open failures, by their codes. */
+  readonly lastEvents: Map<ErrorCode, string>;
   /** Deliveries that ended. */
   delivered: number;
   failed: number;
@@ -171,6 +173,7 @@ export function newBatchState<R extends Run>(run: R): BatchState<R> {
     health: run.health,
     lastFailed: undefined,
     failingFrom: undefined,
+    lastEvents: new Map(),
     delivered: 0,
     failed: 0,
     replayed,
@@ -185,11 +188,18 @@ export function isEnabled({ run, disabledBy }: BatchState): boolean {
 }
 
 /** Notes how the attempt of an outcome ended. */
-export function noteAttempt(state: BatchState, { history }: Transition, now: Millis): void {
+export function noteAttempt(
+  state: BatchState,
+  { event }: Outcome,
+  { history, row }: Transition,
+  now: Millis,
+): void {
   if (history?.outcome === 'delivered') state.failingFrom = undefined;
   if (history?.outcome !== 'failed') return;
-  state.lastFailed = { at: now, code: errorCodeOf(history) };
+  const code = errorCodeOf(history);
+  state.lastFailed = { at: now, code };
   state.failingFrom ??= now;
+  if (typeof row === 'object' && row.failedAt !== undefined) state.lastEvents.set(code, event.id);
 }
 
 /** Counts the end of a delivery, if it is one; returns true when its outcome disables the stream. */

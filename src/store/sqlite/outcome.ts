@@ -37,7 +37,7 @@ export function recordOutcome(
   const { limits, now } = rules;
   const { run } = state;
   const transition = writeTransition(db, state, outcome, rules);
-  noteAttempt(state, transition, now);
+  noteAttempt(state, outcome, transition, now);
   const { history } = transition;
   if (history !== undefined) addAttempt(db, run.key, outcome.event, history);
   if (countEnd(state, outcome, transition, limits)) {

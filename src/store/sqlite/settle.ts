@@ -83,6 +83,11 @@ function settleOne(
   }
   addStats(db, run, state, rules.now);
   addProgress(db, run, state.replayed);
+  for (const [code, event] of state.lastEvents) {
+    db.run`
+      update failure_groups set last_attempt_at = ${rules.now}, last_event = ${event}
+      where tenant = ${run.tenant} and stream = ${run.stream} and error_code = ${code}`;
+  }
   if (state.disabledBy !== undefined) {
     db.run`
       update streams set status = 'disabled', version = version + 1,

@@ -100,6 +100,33 @@ function groupsContract(engine: Engine): void {
     assert.deepEqual(await groupsOf(fixture), [[stream.id, 'dns', 1]]);
   });
 
+  test('groups: the last attempt is that of a redelivery that failed again; its failure is the sample', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await failing(fixture, [503, 503, 503]);
+    const [one, two] = events;
+    const newest = events.at(-1);
+    assert.ok(one && two && newest);
+    const group = async () => {
+      const { items } = await fixture.store.failures.groups(fixture.tenant, everything);
+      const { firstFailedAt, lastFailedAt, lastAttemptAt, sample } = items[0] ?? {};
+      return [firstFailedAt, lastFailedAt, lastAttemptAt, sample?.eventId, sample?.error];
+    };
+    const opened = [start, start + 2];
+    assert.deepEqual(await group(), [...opened, start + 2, newest.id, '503 - no']);
+    await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {});
+    fixture.now = start + 5000;
+    const again = { kind: 'redelivery', hasRow: true, error: '503 - still' } as const;
+    await fixture.settle(owned, { outcomes: [retry(two, again)] });
+    assert.deepEqual(await group(), [...opened, start + 5000, two.id, '503 - still']);
+    fixture.now = start + 6000;
+    await fixture.settle(owned, { outcomes: [failed(one, again), failed(two, again)] });
+    assert.deepEqual(await group(), [...opened, start + 6000, two.id, '503 - still']);
+    // The sample is closed; what was attempted last stays known.
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, two.id);
+    await fixture.settle(owned, { outcomes: [delivered(two, again)] });
+    assert.deepEqual(await group(), [...opened, start + 6000, newest.id, '503 - no']);
+  });
+
   test('groups: disabling, dismissing and deleting a stream change them', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
