@@ -75,17 +75,18 @@ function listGroups({ store, settings }: FailureDeps): Operation {
     operationId: 'listDeliveryGroups',
     method: 'GET',
     path: '/delivery-groups',
-    summary: 'List open failures by event stream and error code, largest groups first',
+    summary: 'List open failures by event stream and error code',
     scopes: ['read:event_deliveries'],
     query: groupsQuery,
     isList: true,
     success: 200,
     response: failureGroups,
     handle: async ({ tenant, query }) => {
+      const { sort = '-count' } = query;
       const { after, take } = pageOf(
         query,
         settings.limits,
-        (key) => parseGroupKey(key) !== undefined,
+        (key) => parseGroupKey(key)?.sort === sort,
       );
       const streams = listOf(query, 'event_stream_ids', isStreamId);
       const codes = listOf(query, 'error_codes', isErrorCode);
@@ -94,6 +95,7 @@ function listGroups({ store, settings }: FailureDeps): Operation {
         take,
         streams,
         codes,
+        sort,
       });
       const groups = await showGroups(store, tenant.id, items);
       return { body: { groups, total, ...nextOf(next), as_of: formatTime(now) } };

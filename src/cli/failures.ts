@@ -20,6 +20,7 @@ interface FailuresOptions extends CommonOptions {
   readonly stream?: string;
   readonly cause?: readonly string[];
   readonly by?: 'cause' | 'stream';
+  readonly sort?: 'count' | 'last_attempt_at';
 }
 
 /** `leat failures` */
@@ -29,6 +30,12 @@ export function addFailuresCommand(program: Command, deps: CliDeps): void {
     .option('--stream <stream>', 'of this stream only')
     .option('--cause <codes>', 'of these causes: 503, 5xx, timeout, …', causeOption)
     .addOption(new Option('--by <what>', 'one line for each').choices(['cause', 'stream']))
+    .addOption(
+      new Option(
+        '--sort <order>',
+        'the largest (default), or those with the last attempt first',
+      ).choices(['count', 'last_attempt_at']),
+    )
     .addHelpText(
       'after',
       examples('leat failures', 'leat failures --by cause', 'leat failures --cause 5xx,timeout'),
@@ -41,24 +48,26 @@ export function addFailuresCommand(program: Command, deps: CliDeps): void {
 async function listGroups(run: ApiRun, options: FailuresOptions): Promise<void> {
   const { api, terminal, json, leat } = run;
   const stream = options.stream === undefined ? undefined : await streamIdOf(run, options.stream);
-  const query = { event_stream_ids: stream, error_codes: options.cause?.join(',') };
+  // Servers of before do not have the parameter.
+  const sort = options.sort === 'last_attempt_at' ? `-${options.sort}` : undefined;
+  const query = { event_stream_ids: stream, error_codes: options.cause?.join(','), sort };
   const groups = await allPages<FailureGroupShown>(api, '/delivery-groups', 'groups', { query });
   if (json) return terminal.print(writeJson(groups));
   if (groups.length === 0) return terminal.note('No failures.');
-  for (const line of linesOf(groups, options.by, terminal)) terminal.print(line);
+  for (const line of linesOf(groups, options, terminal)) terminal.print(line);
   for (const hint of hintsFor(groups, stream, leat)) terminal.note(hint);
 }
 
-/** Returns the next commands, about the largest group; all groups are of `stream` if that is given. */
+/** Returns the next commands, about the first group; all groups are of `stream` if that is given. */
 function hintsFor(
   groups: readonly FailureGroupShown[],
   stream: string | undefined,
   leat: LeatCommand,
 ): string[] {
-  const [largest] = groups;
-  if (largest === undefined) return [];
-  const name = wordOf({ id: largest.event_stream_id, name: largest.name });
-  const code = largest.error_code;
+  const [first] = groups;
+  if (first === undefined) return [];
+  const name = wordOf({ id: first.event_stream_id, name: first.name });
+  const code = first.error_code;
   if (code === null) return [`What they are: ${leat`deliveries list ${name}`}`];
   const at = stream === undefined ? [] : [name];
   return [
@@ -69,13 +78,18 @@ function hintsFor(
 
 function linesOf(
   groups: readonly FailureGroupShown[],
-  by: FailuresOptions['by'],
+  { by, sort }: FailuresOptions,
   style: Parameters<typeof tableLines>[2],
 ): string[] {
   if (by === undefined) return tableLines(groupColumns, groups, style);
   const keyOf = by === 'cause' ? causeOf : ({ name }: FailureGroupShown) => name;
   const sums = [...Map.groupBy(groups, keyOf)].map(([key, all]): Sum => ({ key, groups: all }));
-  const rows = sums.toSorted((one, other) => countOf(other) - countOf(one));
+  const rows =
+    sort === 'last_attempt_at'
+      ? sums.toSorted((one, other) =>
+          lastOf(one.groups, triedAt) < lastOf(other.groups, triedAt) ? 1 : -1,
+        )
+      : sums.toSorted((one, other) => countOf(other) - countOf(one));
   return tableLines(by === 'cause' ? causeColumns : streamColumns, rows, style);
 }
 

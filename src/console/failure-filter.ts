@@ -71,8 +71,11 @@ export function failuresPath(filter: FailureFilter, from?: string): string {
 }
 
 /** Returns the path that lists the groups of open failures of a stream and a code. */
-export function groupsPath({ stream, code }: FailureFilter, from?: string): string {
-  return withQuery('/delivery-groups', { event_stream_ids: stream, error_codes: code, from });
+export function groupsPath(
+  { stream, code }: FailureFilter,
+  page: { readonly from?: string | undefined; readonly sort?: string | undefined } = {},
+): string {
+  return withQuery('/delivery-groups', { event_stream_ids: stream, error_codes: code, ...page });
 }
 
 /** The fields of a request that select open failures. */

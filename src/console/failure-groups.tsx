@@ -5,6 +5,8 @@ import { causeName } from './cause-name.ts';
 import { commandWord } from './command.ts';
 import { selectionOf } from './failure-filter.ts';
 import { links } from './links.ts';
+import { useParameters } from './location.ts';
+import { sortBy } from './parts/filters.tsx';
 import { count } from './parts/numbers.ts';
 import { type Column, Table } from './parts/table.tsx';
 import { Time } from './parts/time.tsx';
@@ -19,13 +21,19 @@ interface FailureGroupsProps {
 
 /** Open failures by stream and cause. */
 export function FailureGroups({ groups, isShort = false, empty }: FailureGroupsProps) {
+  const parameters = useParameters();
+  const [counted, tried] = numberColumns;
+  const sorted = [
+    { ...counted, sort: sortBy(parameters, '-count', { isDefault: true }) },
+    { ...tried, sort: sortBy(parameters, '-last_attempt_at') },
+  ];
   return (
     <Table
       caption="Open failures by cause and stream"
       columns={
         isShort
           ? [causeColumn, ...numberColumns]
-          : [sampledColumn, ...numberColumns, ...(mayRepair() ? [actionsColumn] : [])]
+          : [sampledColumn, ...sorted, ...(mayRepair() ? [actionsColumn] : [])]
       }
       rows={groups}
       keyOf={({ event_stream_id: id, error_code: code }) => `${id} ${code}`}
@@ -79,7 +87,7 @@ function Sample({ event_id: id, event_type: type, error_message: message }: Samp
 
 type SampleProps = FailureGroupShown['sample'];
 
-const numberColumns: readonly Column<FailureGroupShown>[] = [
+const numberColumns: readonly [Column<FailureGroupShown>, Column<FailureGroupShown>] = [
   { title: 'Failures', isNumber: true, cell: (group) => count(group.count) },
   {
     title: 'Last attempt',

@@ -40,7 +40,10 @@ export function Failures() {
   const health = stream.isPlaceholderData ? undefined : stream.data;
   const name = filter.stream === undefined ? undefined : (health?.name ?? filter.stream);
   const groups = useRead<FailureGroupsShown>(
-    groupsPath(filter, isList ? undefined : parameters.get('from')),
+    groupsPath(
+      filter,
+      isList ? {} : { from: parameters.get('from'), sort: parameters.get('sort') },
+    ),
   );
   const title = titleOf(filter, name);
   const isSelected = isFiltered(filter);

@@ -59,25 +59,30 @@ export function parseListedKey(text: string): ListedKey | undefined {
   return { at: Number(at), eventId, stream };
 }
 
-/** The key that groups of failures are ordered by, largest first. */
+/** The orders of groups of failures: the largest, or those with the last attempt first. */
+export type GroupSort = '-count' | '-last_attempt_at';
+
+/** The key of a group of failures in one of its orders. */
 export interface GroupKey {
-  readonly count: number;
+  readonly sort: GroupSort;
+  /** What the order is by, the highest first. */
+  readonly value: number;
   readonly stream: string;
   /** Empty where it is not known. */
   readonly code: string;
 }
 
 /** Returns the key as the store's `next`. */
-export function formatGroupKey({ count, stream, code }: GroupKey): string {
-  return `${count}.${stream}.${code}`;
+export function formatGroupKey({ sort, value, stream, code }: GroupKey): string {
+  return `${sort === '-count' ? '' : 'a'}${value}.${stream}.${code}`;
 }
 
 /** Parses a text of {@link formatGroupKey}; `undefined` for anything else. */
 export function parseGroupKey(text: string): GroupKey | undefined {
-  const parts = /^([0-9]{1,15})\.([A-Za-z0-9_]{1,64})\.([a-z0-9_]{0,32})$/.exec(text);
-  const [, count, stream, code] = parts ?? [];
-  if (count === undefined || stream === undefined || code === undefined) return undefined;
-  return { count: Number(count), stream, code };
+  const parts = /^(a?)([0-9]{1,15})\.([A-Za-z0-9_]{1,64})\.([a-z0-9_]{0,32})$/.exec(text);
+  const [, mark, value, stream, code] = parts ?? [];
+  if (value === undefined || stream === undefined || code === undefined) return undefined;
+  return { sort: mark === '' ? '-count' : '-last_attempt_at', value: Number(value), stream, code };
 }
 
 /** The key of a stream in a list of streams with several orders, lowest first. */

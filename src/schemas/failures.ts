@@ -103,11 +103,17 @@ export const groupsQuery = closed({
   ...pageQuery,
   event_stream_ids: listed('event_stream_ids', 27_000),
   error_codes: listed('error_codes', 4096),
+  sort: Type.Optional(
+    Type.Union([Type.Literal('-count'), Type.Literal('-last_attempt_at')], {
+      default: '-count',
+      description: 'Order: the largest, or those with the last attempt first',
+    }),
+  ),
 });
 
 /** A page of groups. */
 export const failureGroups = component('FailureGroups', 'Open failures by stream and error code', {
-  groups: Type.Array(failureGroup, { description: 'Largest first' }),
+  groups: Type.Array(failureGroup, { description: 'In the order of sort' }),
   total: Type.Integer({ description: 'Groups on all pages' }),
   next,
   as_of: time,

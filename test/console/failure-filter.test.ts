@@ -23,7 +23,7 @@ test('filterOf: an address without parameters selects every open failure', () =>
   assert.deepEqual(selectionOf(filter), { all: true });
   assert.equal(isFiltered(filter), false);
   assert.equal(failuresPath(filter), '/deliveries');
-  assert.equal(groupsPath(filter, 'abc'), '/delivery-groups?from=abc');
+  assert.equal(groupsPath(filter, { from: 'abc' }), '/delivery-groups?from=abc');
 });
 
 test('filterOf: the list and an action select the same failures', () => {

@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import { isOfCodes, type ErrorCode } from '../../core/error-code.ts';
-import { formatGroupKey, type GroupKey, parseGroupKey } from '../../core/page.ts';
+import { formatGroupKey, type GroupKey, type GroupSort, parseGroupKey } from '../../core/page.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
 import type { FailureGroup, FailureStore, GroupQuery } from '../port/failures.ts';
 import { storedCode } from '../rows/failures.ts';
@@ -20,7 +20,9 @@ export function createFailureGroups({ commands, failures, runs }: Deps): Failure
   return async (tenant, query) => {
     const now = await commands.read(present(runs));
     const { groups, total, next } = await page(commands, tenant, query);
-    const samples = await commands.read(samplesOf(tenant, groups, failures));
+    const found = await commands.read(samplesOf(tenant, groups, failures));
+    const byGroup = new Map(found.map((row) => [nameOf(row), row]));
+    const samples = groups.flatMap((group) => byGroup.get(nameOf(group)) ?? []);
     const errors = await failures.lastFailed(samples);
     const items = samples.map((row, index): FailureGroup => {
       const { stream, event_id: eventId, type: eventType, count } = row;
@@ -34,11 +36,17 @@ export function createFailureGroups({ commands, failures, runs }: Deps): Failure
   };
 }
 
+function nameOf({ stream, code }: Pick<StoredGroup, 'stream' | 'code'>): string {
+  return `${stream} ${code}`;
+}
+
 function* present(runs: Deps['runs']): Command<Millis> {
   return yield* runs.now();
 }
 
-interface StoredGroup extends GroupKey {
+interface StoredGroup extends Pick<GroupKey, 'stream' | 'code'> {
+  readonly count: number;
+  readonly last_attempt_at: Millis | null;
   readonly last_event: string | null;
 }
 
@@ -52,12 +60,15 @@ interface GroupPage {
 async function page(
   { read }: Commands,
   tenant: number,
-  { streams, codes, after, take }: GroupQuery,
+  { streams, codes, after, take, sort = '-count' }: GroupQuery,
 ): Promise<GroupPage> {
+  const isAfter = (one: StoredGroup, other: GroupKey): boolean => follows(keyOf(one, sort), other);
+  const inOrder = (one: StoredGroup, other: StoredGroup): number =>
+    isAfter(one, keyOf(other, sort)) ? 1 : isAfter(other, keyOf(one, sort)) ? -1 : 0;
   const former = after === undefined ? undefined : parseGroupKey(after);
   let best: StoredGroup[] = [];
   let total = 0;
-  for (let last: GroupKey | undefined; ;) {
+  for (let last: StoredGroup | undefined; ;) {
     const rows = await read(groupsAfter(tenant, streams, last));
     const wanted = rows.filter(
       ({ code }) => codes === undefined || isOfCodes(code as ErrorCode, codes),
@@ -72,7 +83,7 @@ async function page(
   }
   const groups = best.slice(0, take);
   const end = best.length > take ? groups.at(-1) : undefined;
-  return { groups, total, next: end && formatGroupKey(end) };
+  return { groups, total, next: end && formatGroupKey(keyOf(end, sort)) };
 }
 
 /** Groups that are read at once: some milliseconds. */
@@ -84,29 +95,31 @@ function* groupsAfter(
   { stream, code }: Pick<GroupKey, 'stream' | 'code'> = { stream: '', code: '' },
 ): Command<StoredGroup[]> {
   return yield* sql.all<StoredGroup>`
-    select stream, error_code as code, count, last_event from failure_groups
+    select stream, error_code as code, count, last_attempt_at, last_event from failure_groups
     where tenant = ${tenant} and (stream, error_code) > (${stream}, ${code})
       and (${streams === undefined} or stream ${oneOf(streams ?? [])})
     order by stream, error_code limit ${stepMax}`;
 }
 
-function inOrder(one: GroupKey, other: GroupKey): number {
-  if (isAfter(one, other)) return 1;
-  return isAfter(other, one) ? -1 : 0;
+/** Returns the key of a group; those without an attempt that is known come last. */
+function keyOf(
+  { count, last_attempt_at: at, stream, code }: StoredGroup,
+  sort: GroupSort,
+): GroupKey {
+  return { sort, value: sort === '-count' ? count : (at ?? 0), stream, code };
 }
 
-/** Returns whether a group follows another one in the order of the list. */
-function isAfter(one: GroupKey, other: GroupKey): boolean {
-  if (one.count !== other.count) return one.count < other.count;
+/** Returns whether a key follows another one of the same order. */
+function follows(one: GroupKey, other: GroupKey): boolean {
+  if (one.value !== other.value) return one.value < other.value;
   if (one.stream !== other.stream) return one.stream > other.stream;
   return one.code > other.code;
 }
 
 type SampleRow = FailureRow &
-  GroupKey & {
+  StoredGroup & {
     readonly first_failed_at: Millis;
     readonly last_failed_at: Millis;
-    readonly last_attempt_at: Millis | null;
   };
 
 /**
@@ -144,8 +157,7 @@ function* samplesOf(
     from g
     -- SQLite takes a cross join in this order.
     cross join deliveries d
-    where d.tenant = ${tenant} and d.stream = g.stream and d.event_id = coalesce(g.attempted, g.newest)
-    order by g.count desc, g.stream, g.code`;
+    where d.tenant = ${tenant} and d.stream = g.stream and d.event_id = coalesce(g.attempted, g.newest)`;
 }
 
 /** A table with the groups in the columns `stream`, `code`, `count` and `last_event`. */

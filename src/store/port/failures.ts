@@ -1,4 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
+import type { GroupSort } from '../../core/page.ts';
 import type { ErrorCode } from '../../core/error-code.ts';
 import type { Attempt, DeliveredEvent } from '../../core/types.ts';
 import type { FailureFilter } from './deliveries.ts';
@@ -12,7 +13,7 @@ export interface FailureStore {
    * none, with `next`.
    */
   list(tenant: number, query: ListQuery): Promise<Page<ListedDelivery>>;
-  /** Returns the open failures by stream and error code, the largest groups first. */
+  /** Returns the open failures by stream and error code. */
   groups(tenant: number, query: GroupQuery): Promise<FailureGroups>;
 }
 
@@ -52,6 +53,8 @@ export interface ListedDelivery {
 export interface GroupQuery {
   readonly streams?: readonly string[] | undefined;
   readonly codes?: readonly string[] | undefined;
+  /** `-count` by default. */
+  readonly sort?: GroupSort | undefined;
   /** The `next` of the page before. */
   readonly after: string | undefined;
   readonly take: number;

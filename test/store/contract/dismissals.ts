@@ -497,6 +497,7 @@ function filterContract(engine: Engine): void {
         count: 2,
         firstFailedAt: start,
         lastFailedAt: start + 2,
+        lastAttemptAt: undefined,
         sample: { eventId: third.id, eventType: 'user.created', error: '503 - no' },
       },
       {
@@ -505,6 +506,7 @@ function filterContract(engine: Engine): void {
         count: 1,
         firstFailedAt: start + 1,
         lastFailedAt: start + 1,
+        lastAttemptAt: undefined,
         sample: { eventId: second.id, eventType: 'user.created', error: 'reset: gone' },
       },
     ]);

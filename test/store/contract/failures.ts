@@ -125,6 +125,18 @@ function groupsContract(engine: Engine): void {
     await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, two.id);
     await fixture.settle(owned, { outcomes: [delivered(two, again)] });
     assert.deepEqual(await group(), [...opened, start + 6000, newest.id, '503 - no']);
+    const { stream: other } = await failing(fixture, ['dns', 'dns', 'dns', 'dns'], 'user.deleted');
+    fixture.now = start + 7000;
+    await fixture.settle(owned, { outcomes: [failed(one, again)] });
+    const sorted = async (sort?: '-last_attempt_at') => {
+      const query = { after: undefined, take: 1, sort };
+      const page = await fixture.store.failures.groups(fixture.tenant, query);
+      const rest = { ...query, after: page.next };
+      const { items } = await fixture.store.failures.groups(fixture.tenant, rest);
+      return [...page.items, ...items].map(({ stream: id }) => id);
+    };
+    assert.deepEqual(await sorted(), [other.id, stream.id]);
+    assert.deepEqual(await sorted('-last_attempt_at'), [stream.id, other.id]);
   });
 
   test('groups: disabling, dismissing and deleting a stream change them', async (t) => {
