@@ -130,7 +130,7 @@ describe('failures over all streams', () => {
         assert.deepEqual(ended, { code: 0, stdout, stderr: '' }, words.join(' '));
       }
     }
-    for (const words of [none, [name, '--all'], [name, 'evt_1pAnEkMv7kQ65FqHehLVLY']]) {
+    for (const words of [none, [name, '--all', '--yes'], [name, 'evt_1pAnEkMv7kQ65FqHehLVLY']]) {
       const ended = await shell.leat(['dismiss', ...words]);
       const stdout = 'No failures; nothing to dismiss.\n';
       assert.deepEqual(ended, { code: 0, stdout, stderr: '' }, words.join(' '));
