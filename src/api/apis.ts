@@ -135,7 +135,7 @@ function readApi(deps: ApiDeps): Operation {
       if (isManagement(params.id, tenant, deps.settings)) {
         return { body: showApi(managementApi(tenant, deps.settings), query) };
       }
-      const found = orNotFound(await deps.store.apis.get(tenant.id, params.id), noApi);
+      const found = orNotFound(await deps.store.apis.get(tenant.id, params.id), noApi, params.id);
       return { body: showApi(found, query) };
     },
   });
@@ -163,10 +163,10 @@ function updateApi({ store, settings }: ApiDeps): Operation {
         return { body: showApi(before) };
       }
       checkScopes(body.scopes);
-      const { id } = orNotFound(await store.apis.get(tenant.id, params.id), noApi);
+      const { id } = orNotFound(await store.apis.get(tenant.id, params.id), noApi, params.id);
       const recording = store.recording(entry(id));
       const result = await recording.apis.update(tenant.id, id, (before) => patched(before, body));
-      if ('refused' in result) throw noApi();
+      if ('refused' in result) throw noApi(params.id);
       return { body: showApi(result.updated) };
     },
   });

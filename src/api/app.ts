@@ -31,7 +31,7 @@ import { boundForwarded } from './http/forwarded.ts';
 import { createMemoryPool } from './http/memory-pool.ts';
 import { rejectUnserved } from './http/not-found.ts';
 import { literalPath } from './http/path.ts';
-import { createErrorReader, type ErrorReader, Problem } from './http/problem.ts';
+import { createErrorReader, type ErrorReader, noPath } from './http/problem.ts';
 import { pooledRandom } from './http/random-pool.ts';
 import { createRateLimiter } from './http/rate.ts';
 import { rejectInvalidHeads, toOriginForm } from './http/request-head.ts';
@@ -194,8 +194,8 @@ function serverOptions({
     ...serverLimits,
     ...(tls === undefined ? {} : { serverFactory: tls.factory }),
     rewriteUrl: (request) => literalPath(toOriginForm(request)),
-    frameworkErrors: (_error, _request, reply) => {
-      void sendProblem(reply, new Problem(404, 'Not Found'));
+    frameworkErrors: (_error, request, reply) => {
+      void sendProblem(reply, noPath(request.originalUrl));
     },
     clientErrorHandler: createBrokenRequestHandler(unserved),
     // Requests on open connections get our own 503 while closing.

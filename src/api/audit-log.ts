@@ -82,7 +82,7 @@ function readEntry({ store }: AuditLogDeps): Operation {
     errors: [404],
     handle: async ({ tenant, params }) => {
       const found = await store.auditLog.get(tenant.id, params.id);
-      return { body: show(orNotFound(found, noEntry)) };
+      return { body: show(orNotFound(found, noEntry, params.id)) };
     },
   });
 }

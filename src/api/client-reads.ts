@@ -104,7 +104,11 @@ function readClient({ store }: Deps): Operation {
     response: client,
     errors: [404],
     handle: async ({ tenant, params, query }) => {
-      const found = orNotFound(await store.clients.get(tenant.id, params.client_id), noClient);
+      const found = orNotFound(
+        await store.clients.get(tenant.id, params.client_id),
+        noClient,
+        params.client_id,
+      );
       return { body: showClient(found, { query }) };
     },
   });

@@ -184,7 +184,7 @@ async function change(
   const result = await store.clients.update(tenant, id, (before, grants) => ({
     after: decide(before, grants),
   }));
-  if ('refused' in result) throw noClient();
+  if ('refused' in result) throw noClient(id);
   return result.updated;
 }
 

@@ -4,7 +4,7 @@ import type { Authenticator } from './authenticate.ts';
 import type { ClientAddress } from './http/client-address.ts';
 import { isKnown } from './http/etag.ts';
 import { htmlHeaders } from './http/html.ts';
-import { notFound } from './http/problem.ts';
+import { noPath } from './http/problem.ts';
 import { fileHeaders, hashOf } from './http/static-files.ts';
 
 export interface ConsolePageDeps {
@@ -33,7 +33,7 @@ export function registerConsolePage(app: FastifyInstance, deps: ConsolePageDeps)
     await deps.authenticator.authenticate(request, reply);
     const { name } = request.params as { readonly name: string };
     const file = built.files.get(name);
-    if (file === undefined) throw notFound('Not Found');
+    if (file === undefined) throw noPath(request.url);
     return sendForm(reply.headers(fileHeaders(name)), formOf(request, file));
   });
   const hash = hashOf(built.page.bytes);

@@ -25,7 +25,7 @@ import type { ClientAddress } from './http/client-address.ts';
 import {
   badBody,
   missingAuthentication,
-  notFound,
+  tenantGone,
   Problem,
   problemBody,
   unauthorized,
@@ -107,7 +107,7 @@ export async function beginConsoleSession(
   const session = { tenant: tenant.id, id, secretHash: hash, role, user, mapping };
   const begun = await recording.consoleSessions.begin(session);
   // The tenant is being removed.
-  if (begun === undefined) throw notFound('Not Found');
+  if (begun === undefined) throw tenantGone();
   reply.header('set-cookie', sessionCookie(secret, deps.isSecure(request.raw)));
   return begun;
 }

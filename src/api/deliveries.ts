@@ -92,7 +92,9 @@ function readFailure({ store, settings }: DeliveryDeps): Operation {
       const { id, event_id: eventId } = params;
       await streamOf(store, tenant.id, id);
       const found = await store.deliveries.failure(tenant.id, id, eventId);
-      return { json: showFailure(orNotFound(found, noEvent), id, settings.attributePrefix) };
+      return {
+        json: showFailure(orNotFound(found, noEvent, eventId), id, settings.attributePrefix),
+      };
     },
   });
 }
@@ -118,7 +120,7 @@ function redeliverOne({ store, settings }: DeliveryDeps): Operation {
       const result = await recorded.redeliver(tenant.id, id, eventId, allHaveSchedule);
       if (result === 'accepted') return { body: {} };
       await streamOf(store, tenant.id, id);
-      if (result === 'unknown') throw noEvent();
+      if (result === 'unknown') throw noEvent(eventId);
       throw conflict(
         result === 'dismissed'
           ? 'The failure was dismissed. A replay sends the event again.'

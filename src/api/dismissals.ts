@@ -108,7 +108,7 @@ async function shownBy(
   tenant: number,
   id: string,
 ): Promise<DismissalShown> {
-  return show(orNotFound(await store.dismissals.get(tenant, id), noDismissal));
+  return show(orNotFound(await store.dismissals.get(tenant, id), noDismissal, id));
 }
 
 function show(found: Dismissal): DismissalShown {

@@ -199,7 +199,7 @@ function readEvent({ store, settings }: EventLogDeps): Operation {
     handle: async ({ tenant, params, query, now }) => {
       const { after, take } = pageOf({ take: 100, ...query }, settings.limits, isStreamId);
       const id = idOf(params.event_id);
-      const event = orNotFound(await store.eventLog.find(tenant.id, id), noEvent);
+      const event = orNotFound(await store.eventLog.find(tenant.id, id), noEvent, params.event_id);
       const page = await store.eventLog.deliveries(tenant.id, event, { after, take });
       const { publishedAt = 0 } = event;
       const isRecent = publishedAt >= now - settings.attemptRetentionDays * dayMs;

@@ -7,6 +7,7 @@ import {
   grantParams,
   grantPatch,
   grants,
+  type GrantCreate,
   type GrantsQuery,
   grantsQuery,
 } from '../schemas/grants.ts';
@@ -124,14 +125,14 @@ function createGrant(deps: GrantDeps): Operation {
     errors: [404, 409],
     handle: async ({ tenant, body, now, guard, entry }) => {
       const { client_id: client, audience, scope = [] } = body;
-      const api = orNotFound(await apiOf(deps, tenant, audience), noApi);
+      const api = orNotFound(await apiOf(deps, tenant, audience), noApi, audience);
       const id = makeId('cgr_', now, deps.random);
       const carriedJson = carryOrThrow(undefined, body, carriedNames.grant.create);
       const requested = { tenant: tenant.id, id, client, api: api.id, scope, carriedJson };
       const required = await scopesNeeded(deps, requested);
       const guarded = deps.store.guarded(guard(required), entry(id, client, api.id));
       const result = await guarded.grants.create(requested);
-      if ('refused' in result) throw refusals[result.refused]();
+      if ('refused' in result) throw refusals[result.refused](body);
       return { body: show(result.created, api.identifier) };
     },
   });
@@ -150,9 +151,13 @@ function readGrant(deps: GrantDeps): Operation {
     response: grant,
     errors: [404],
     handle: async ({ tenant, params }) => {
-      const found = orNotFound(await deps.store.grants.get(tenant.id, params.id), noGrant);
+      const found = orNotFound(
+        await deps.store.grants.get(tenant.id, params.id),
+        noGrant,
+        params.id,
+      );
       const [shown] = await showAll(deps, tenant, [found]);
-      return { body: orNotFound(shown, noGrant) };
+      return { body: orNotFound(shown, noGrant, params.id) };
     },
   });
 }
@@ -186,9 +191,9 @@ function updateGrant(deps: GrantDeps): Operation {
         ]);
         return { scope, carriedJson };
       });
-      if ('refused' in result) throw noGrant();
+      if ('refused' in result) throw noGrant(params.id);
       const [shown] = await showAll(deps, tenant, [result.updated]);
-      return { body: orNotFound(shown, noGrant) };
+      return { body: orNotFound(shown, noGrant, params.id) };
     },
   });
 }
@@ -263,6 +268,6 @@ function isGrantId(key: string): boolean {
 
 const refusals = {
   exists: () => conflict('The grant already exists.', 'already_exists'),
-  unknown_client: noClient,
-  unknown_api: noApi,
+  unknown_client: ({ client_id: client }: GrantCreate) => noClient(client),
+  unknown_api: ({ audience }: GrantCreate) => noApi(audience),
 };

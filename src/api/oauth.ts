@@ -4,7 +4,6 @@ import { discoveryDocument } from '../auth/discovery.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import type { Ed25519Jwk } from '../auth/key-use.ts';
 import type { Keyring } from '../auth/keys.ts';
-import { mediaTypeProblem } from '../auth/parameters.ts';
 import { invalidRequest, TokenError } from '../auth/token-error.ts';
 import {
   errorResponse,
@@ -168,13 +167,12 @@ function tokenErrorOf(error: unknown): TokenError {
   const { status, message, headers } = problemOf(error);
   switch (status) {
     case 400:
+    case 415:
       return invalidRequest(message);
     case 404:
       return new TokenError(404, 'invalid_request', message);
     case 413:
-      return new TokenError(413, 'invalid_request', 'Payload Too Large');
-    case 415:
-      return invalidRequest(mediaTypeProblem);
+      return new TokenError(413, 'invalid_request', message);
     case 429:
       return new TokenError(429, 'too_many_requests', 'Too many requests', headers);
     case 503:

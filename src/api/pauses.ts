@@ -99,7 +99,7 @@ async function healthAfter(
   result: { readonly updated: Stream } | { readonly refused: keyof typeof streamConflicts },
   now: Millis,
 ): Promise<StreamHealthShown> {
-  if ('refused' in result) throw streamConflicts[result.refused]();
+  if ('refused' in result) throw streamConflicts[result.refused](id);
   await waitForOwner(deps, { tenant, stream: id });
   return healthOf(deps, result.updated, now);
 }
@@ -111,5 +111,5 @@ async function healthOf(deps: PauseDeps, stream: Stream, now: Millis): Promise<S
     { tenant, ids: [id], opened: new Map([[id, stream]]) },
     now,
   );
-  return orNotFound(health, noStream);
+  return orNotFound(health, noStream, id);
 }

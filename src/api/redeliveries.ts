@@ -108,7 +108,7 @@ function cancel({ store }: RedeliveryDeps): Operation {
     handle: async ({ tenant, params, entry }) => {
       const { redelivery_id: id } = params;
       const result = await store.recording(entry(id)).redeliveries.cancel(tenant.id, id);
-      if (result === 'unknown') throw noRedelivery();
+      if (result === 'unknown') throw noRedelivery(id);
       // What has not begun by now does not begin after the response.
       if (result !== 'over') await cancelRest(store, tenant.id, id);
       return {};
@@ -130,7 +130,7 @@ async function shownBy(
   tenant: number,
   id: string,
 ): Promise<RedeliveryShown> {
-  return show(orNotFound(await store.redeliveries.get(tenant, id), noRedelivery));
+  return show(orNotFound(await store.redeliveries.get(tenant, id), noRedelivery, id));
 }
 
 function show(found: Redelivery): RedeliveryShown {

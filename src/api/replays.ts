@@ -63,7 +63,7 @@ function startReplay({ store, random }: ReplayDeps): Operation {
       const ids = { tenant: tenant.id, stream: params.id, id };
       const recording = store.recording(entry(params.id, id));
       const result = await recording.replays.create({ ...ids, ...range, types: body.event_types });
-      if ('refused' in result) throw refusals[result.refused]();
+      if ('refused' in result) throw refusals[result.refused](params.id);
       return { body: await showReplay(store.log, result.created) };
     },
   });
@@ -111,7 +111,7 @@ function readReplay({ store }: ReplayDeps): Operation {
     handle: async ({ tenant, params }) => {
       await streamOf(store, tenant.id, params.id);
       const found = await store.replays.get(tenant.id, params.id, params.replay_id);
-      return { body: await showReplay(store.log, orNotFound(found, noReplay)) };
+      return { body: await showReplay(store.log, orNotFound(found, noReplay, params.replay_id)) };
     },
   });
 }
@@ -135,7 +135,7 @@ function cancelReplay(deps: ReplayDeps): Operation {
       await streamOf(store, tenant.id, id);
       const recording = store.recording(entry(id, replayId));
       const found = await recording.replays.cancel(tenant.id, id, replayId);
-      if (!found) throw noReplay();
+      if (!found) throw noReplay(replayId);
       await waitForOwner(deps, { tenant: tenant.id, stream: id }, 'The replay is cancelled.');
       return {};
     },

@@ -13,15 +13,15 @@ import {
   usersSent,
 } from '../schemas/roles.ts';
 import type { Store } from '../store/port/store.ts';
-import { apisOf, type ApiLookupDeps, audiencesOf } from './api-lookup.ts';
-import { noApi, noClient, noRole, noUser, orNotFound } from './not-found.ts';
+import { apiOf, apisOf, type ApiLookupDeps, audiencesOf } from './api-lookup.ts';
+import { firstAbsent, noApi, noClient, noRole, noUser, orNotFound } from './not-found.ts';
 import { isNumbered, numberedResponse, numberedPageOf, nextOf, pageOf } from './page.ts';
 import { type Operation, operation } from './operation.ts';
 import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface RoleMemberDeps {
-  readonly store: Pick<Store, 'roles' | 'apis' | 'guarded' | 'recording'>;
+  readonly store: Pick<Store, 'roles' | 'apis' | 'users' | 'clients' | 'guarded' | 'recording'>;
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
@@ -90,7 +90,11 @@ function addPermissions(deps: RoleMemberDeps): Operation {
         entry(params.id, ...apiIdsOf(added)),
       );
       const result = await roles.addPermissions(tenant.id, params.id, added);
-      if (result !== 'added') throw result === 'unknown_role' ? noRole() : noApi();
+      if (result === 'unknown_role') throw noRole(params.id);
+      if (result !== 'added') {
+        const audiences = body.permissions.map((item) => item.resource_server_identifier);
+        throw noApi(await firstAbsent(audiences, (audience) => apiOf(deps, tenant, audience)));
+      }
       return { body: {} };
     },
   });
@@ -116,7 +120,7 @@ function removePermissions(deps: RoleMemberDeps): Operation {
         entry(params.id, ...apiIdsOf(removed)),
       );
       if (!(await roles.removePermissions(tenant.id, params.id, removed))) {
-        throw noRole();
+        throw noRole(params.id);
       }
       return {};
     },
@@ -164,7 +168,10 @@ function addUsers({ store }: RoleMemberDeps): Operation {
     handle: async ({ tenant, params, body, entry }) => {
       const recording = store.recording(entry(params.id, ...body.users));
       const result = await recording.roles.addUsers(tenant.id, params.id, body.users);
-      if (result !== 'added') throw result === 'unknown_role' ? noRole() : noUser();
+      if (result === 'unknown_role') throw noRole(params.id);
+      if (result !== 'added') {
+        throw noUser(await firstAbsent(body.users, (id) => store.users.get(tenant.id, id)));
+      }
       return { body: {} };
     },
   });
@@ -186,7 +193,9 @@ function removeUsers({ store }: RoleMemberDeps): Operation {
     handle: async ({ tenant, params, body, entry }) => {
       // The store adds the ids that were removed: others may be anything.
       const recording = store.recording(entry(params.id));
-      if (!(await recording.roles.removeUsers(tenant.id, params.id, body.users))) throw noRole();
+      if (!(await recording.roles.removeUsers(tenant.id, params.id, body.users))) {
+        throw noRole(params.id);
+      }
       return {};
     },
   });
@@ -233,7 +242,12 @@ function addClients(deps: RoleMemberDeps): Operation {
       const required = await managementScopesOfRole(deps, tenant, params.id);
       const { roles } = deps.store.guarded(guard(required), entry(params.id, ...body.clients));
       const result = await roles.addClients(tenant.id, params.id, body.clients);
-      if (result !== 'added') throw result === 'unknown_role' ? noRole() : noClient();
+      if (result === 'unknown_role') throw noRole(params.id);
+      if (result !== 'added') {
+        throw noClient(
+          await firstAbsent(body.clients, (id) => deps.store.clients.get(tenant.id, id)),
+        );
+      }
       return { body: {} };
     },
   });
@@ -256,14 +270,16 @@ function removeClients(deps: RoleMemberDeps): Operation {
     handle: async ({ tenant, params, body, guard, entry }) => {
       const required = await managementScopesOfRole(deps, tenant, params.id);
       const { roles } = deps.store.guarded(guard(required), entry(params.id));
-      if (!(await roles.removeClients(tenant.id, params.id, body.clients))) throw noRole();
+      if (!(await roles.removeClients(tenant.id, params.id, body.clients))) {
+        throw noRole(params.id);
+      }
       return {};
     },
   });
 }
 
 async function requireRole({ store }: RoleMemberDeps, tenant: Tenant, id: string): Promise<void> {
-  orNotFound(await store.roles.get(tenant.id, id), noRole);
+  orNotFound(await store.roles.get(tenant.id, id), noRole, id);
 }
 
 /** Returns the permissions with the ids of their APIs. With `mustExist`, each must be a scope of its API. */
@@ -278,7 +294,7 @@ async function permissionsOf(
   const apis = await apisOf(deps, tenant, audiences);
   for (const [index, item] of sent.entries()) {
     const { resource_server_identifier: audience, permission_name: name } = item;
-    const api = orNotFound(apis.get(audience), noApi);
+    const api = orNotFound(apis.get(audience), noApi, audience);
     if (mustExist && !api.scopes.some(({ value }) => value === name)) {
       const reason = `The API has no scope ${quoted(name)}: add it to the API first`;
       throw badBody(reason, `permissions.${index}.permission_name`, 'A scope, without spaces');

@@ -91,7 +91,7 @@ function readRole({ store }: RoleDeps): Operation {
     response: role,
     errors: [404],
     handle: async ({ tenant, params }) => {
-      const found = orNotFound(await store.roles.get(tenant.id, params.id), noRole);
+      const found = orNotFound(await store.roles.get(tenant.id, params.id), noRole, params.id);
       return { body: show(found) };
     },
   });
@@ -118,7 +118,8 @@ function updateRole({ store }: RoleDeps): Operation {
         name: body.name ?? before.name,
         description: body.description ?? before.description,
       }));
-      if ('refused' in result) throw result.refused === 'unknown' ? noRole() : roleExists();
+      if ('refused' in result)
+        throw result.refused === 'unknown' ? noRole(params.id) : roleExists();
       return { body: show(result.updated) };
     },
   });

@@ -82,7 +82,9 @@ export function createEventReader(rules: EventRules): ReadEvents {
     // An event is never longer than its body.
     if (bytes.length > rules.eventBytesMax) {
       events.forEach(({ dataJson }, index) => {
-        if (jsonBytes(sent[index], dataJson) > rules.eventBytesMax) throw tooLarge();
+        if (jsonBytes(sent[index], dataJson) > rules.eventBytesMax) {
+          throw tooLarge('an event', rules.eventBytesMax);
+        }
       });
     }
     return { isArray, events };

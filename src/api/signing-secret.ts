@@ -79,7 +79,7 @@ function rotateSigningSecret(deps: SecretDeps): Operation {
         return decision;
       });
       if (pending.until !== undefined) throw rotationPending(pending.until);
-      if ('refused' in result) throw noStream();
+      if ('refused' in result) throw noStream(params.id);
       return { body: showSecret(result.updated, now) };
     },
   });

@@ -219,7 +219,7 @@ async function patchStream(
   if ('refused' in result) {
     throw result.refused === 'too_many_failures'
       ? tooManyFailures(result.health?.total ?? 0, settings.disableTotal)
-      : streamConflicts[result.refused]();
+      : streamConflicts[result.refused](params.id);
   }
   if (result.held === 'pruned') {
     log.warn(

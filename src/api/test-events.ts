@@ -58,7 +58,7 @@ export function testOperations({ store, random, settings, eventBodies }: TestDep
         const event = { id, type, time: now, body: text, trace };
         const recording = store.recording(entry(params.id, id));
         const result = await recording.deliveries.addTest(tenant.id, params.id, event);
-        if (result === 'unknown') throw noStream();
+        if (result === 'unknown') throw noStream(params.id);
         if (result === 'disabled') {
           throw conflict('The event stream is disabled.', 'stream_disabled');
         }

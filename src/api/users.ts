@@ -129,7 +129,7 @@ function readUser({ store }: Deps): Operation {
     response: user,
     errors: [404],
     handle: async ({ tenant, params, query }) => {
-      const found = orNotFound(await store.users.get(tenant.id, params.id), noUser);
+      const found = orNotFound(await store.users.get(tenant.id, params.id), noUser, params.id);
       return { body: showUser(found, query) };
     },
   });
@@ -178,7 +178,10 @@ async function update(
       event: userEvent('updated', after, eventFacts(deps, { tenant, now, trace })),
     };
   });
-  if ('refused' in result) throw refusals[result.refused](deps.settings);
+  if ('refused' in result) {
+    const { refused } = result;
+    throw refused === 'unknown' ? noUser(params.id) : refusals[refused](deps.settings);
+  }
   return showUser(result.updated);
 }
 
@@ -200,7 +203,11 @@ async function hashFor(
   password: string,
 ): Promise<string> {
   if (isWeak(password, '')) throw weakPassword();
-  const before = orNotFound(await store.users.get(call.tenant.id, call.params.id), noUser);
+  const before = orNotFound(
+    await store.users.get(call.tenant.id, call.params.id),
+    noUser,
+    call.params.id,
+  );
   if (isWeak(password, before.email)) throw weakPassword();
   return hashPassword(call, password);
 }
@@ -259,7 +266,6 @@ function checkConnection(name: string): void {
 }
 
 const refusals = {
-  unknown: noUser,
   weak: weakPassword,
   duplicate,
   too_long: () => {

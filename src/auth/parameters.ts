@@ -29,8 +29,7 @@ export function readParameters(
 }
 
 /** Error description for a body of another media type. */
-export const mediaTypeProblem =
-  'The body must be application/x-www-form-urlencoded or application/json';
+const mediaTypeProblem = 'The body must be application/x-www-form-urlencoded or application/json';
 
 function readForm(body: string): Parameters | TokenError {
   const form = new URLSearchParams(body);
@@ -39,7 +38,10 @@ function readForm(body: string): Parameters | TokenError {
 
 function readJson(body: string): Parameters | TokenError {
   const object = objectOf(body === '' ? '{}' : body);
-  if (object === undefined) return invalidRequest('The body is not a JSON object');
+  if (object === undefined) {
+    const mark = body.startsWith('\uFEFF') ? ': it begins with a byte order mark (U+FEFF)' : '';
+    return invalidRequest(`The body is not a JSON object${mark}`);
+  }
   const wrong = known.find((name) => !['string', 'undefined'].includes(typeof object[name]));
   if (wrong !== undefined) return invalidRequest(`Parameter is not a string: ${wrong}`);
   return rejectRepeated(fieldNames(body)) ?? pickKnown((name) => object[name]);

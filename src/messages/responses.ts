@@ -1,3 +1,5 @@
+import { hugeExtensions } from '../api/http/last-response.ts';
+
 /**
  * A response of the message API (docs/message-api.md#order-of-checks). There are few, so each is built
  * once, at the start.
@@ -83,7 +85,7 @@ export function createMessageResponses(origin: string): MessageResponses {
     failure: json(500, { message: 'Internal Server Error' }),
     malformedRequest: json(400, { message: 'Bad Request' }, closed),
     lateRequest: json(408, { message: 'Request Timeout' }, closed),
-    hugeRequest: json(413, { message: 'Payload Too Large' }, closed),
+    hugeRequest: json(413, { message: hugeExtensions }, closed),
     hugeHeader: json(431, { message: 'Request Header Fields Too Large' }, closed),
     otherCoding: json(501, { message: 'Not Implemented' }, closed),
     otherVersion: json(505, { message: 'HTTP Version Not Supported' }, closed),

@@ -66,5 +66,6 @@ export const grants = Type.Union([
   barePageOr(grant, { ...totals, client_grants: Type.Array(grant) }),
 ]);
 
+export type GrantCreate = Static<typeof grantCreate>;
 export type GrantsQuery = Static<typeof grantsQuery>;
 export type GrantShown = Static<typeof grant>;

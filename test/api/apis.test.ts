@@ -200,7 +200,7 @@ describe('an API', () => {
   });
 
   test('an unknown API is 404 to GET and PATCH, and 204 to DELETE', async () => {
-    for (const name of ['api_none', 'urn%3Anone', '%00', 'x'.repeat(2000)]) {
+    for (const name of ['api_none', 'urn%3Anone', 'x'.repeat(2000)]) {
       const response = await fixture.send('GET', `/resource-servers/${name}`);
       assertNotFound(response, 'api');
     }

@@ -71,7 +71,7 @@ describe('GET /api/v2/logs/:id', () => {
   test('readLog: 404 for an unknown id and for an entry of another tenant', async () => {
     const entry = newEntry(tenant + 1);
     await fixture.auth.store.auditLog.add([{ entry, count: 1, ageMs: 0 }]);
-    for (const id of [entry.id, 'log_', '%00', 'x'.repeat(2000)]) {
+    for (const id of [entry.id, 'log_', 'x'.repeat(2000)]) {
       const response = await fixture.send('GET', `/logs/${id}`);
       assertNotFound(response, 'entry');
     }

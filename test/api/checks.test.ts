@@ -12,6 +12,7 @@ import {
   assertProblem,
   openApiFixture,
   type ApiFixture,
+  type ApiResponse,
 } from './fixture.ts';
 
 /** Nobody listens there. */
@@ -117,10 +118,13 @@ describe('headers of a response', () => {
 describe('routes', () => {
   test('an unknown path is 404', async () => {
     for (const path of ['/nowhere', '/event-streams/x/', '/Event-Streams', '/events/x/y', '']) {
-      assertProblem(await fixture.send('GET', path), 404, 'Not Found');
+      assertNoPath(await fixture.send('GET', `${path}?secret=1`), `/api/v2${path}`);
     }
-    assertProblem(await fixture.raw('GET', '/nowhere'), 404, 'Not Found');
-    assertProblem(await fixture.raw('POST', '/nowhere', 'x'), 404, 'Not Found');
+    assertNoPath(await fixture.raw('GET', '/nowhere'), '/nowhere');
+    assertNoPath(await fixture.raw('POST', '/nowhere', 'x'), '/nowhere');
+    const long = `/${'x'.repeat(200)}`;
+    assertNoPath(await fixture.raw('GET', long), long.slice(0, 100));
+    assertNoPath(await fixture.raw('GET', '/console/assets/none.js'), '/console/assets/none.js');
   });
 
   test('another method is 405 with the methods of the path', async () => {
@@ -221,15 +225,15 @@ describe('routes', () => {
       for (const path of [`/${noun}/`, `/${noun}//`, `/${noun}//x`, `/${noun}/?take=x`]) {
         for (const method of ['GET', 'PATCH', 'DELETE', 'PUT']) {
           const body = method === 'GET' ? undefined : '{';
-          assertProblem(await fixture.send(method, path, body), 404, 'Not Found');
+          assertNoPath(await fixture.send(method, path, body), `/api/v2${path}`);
         }
-        assertProblem(await fixture.raw('GET', `/api/v2${path}`), 404, 'Not Found');
+        assertNoPath(await fixture.raw('GET', `/api/v2${path}`), `/api/v2${path}`);
       }
     }
     for (const { path } of describedOperations().filter(({ params }) => params !== undefined)) {
       const empty = path.replaceAll(/:[a-z_]+/g, '');
-      assertProblem(await fixture.send('PATCH', empty, '{'), 404, 'Not Found');
-      assertProblem(await fixture.send('POST', empty, '{'), 404, 'Not Found');
+      assertNoPath(await fixture.send('PATCH', empty, '{'), `/api/v2${empty}`);
+      assertNoPath(await fixture.send('POST', empty, '{'), `/api/v2${empty}`);
     }
   });
 
@@ -318,8 +322,15 @@ describe('the token', () => {
   });
 });
 
+/** Asserts the 404 of a path that no route has. */
+function assertNoPath(response: ApiResponse, url: string): void {
+  const [path = ''] = url.split('?');
+  assertProblem(response, 404, `Not Found: no resource has the path ${path}`);
+}
+
 describe('the body', () => {
   test('a body of another media type is 415', async () => {
+    const start = 'Unsupported Media Type: the body has ';
     const types = ['text/plain', 'application/xml', '', ';', 'application/json2', 'a/b; c'];
     for (const type of [
       ...types,
@@ -327,11 +338,28 @@ describe('the body', () => {
       'application/cloudevents+json',
     ]) {
       const response = await fixture.send('POST', '/event-streams', '{}', { 'content-type': type });
-      assertProblem(response, 415, 'Unsupported Media Type', 'unsupported_media_type');
+      const what = `Content-Type ${type}, accepted is application/json in UTF-8`;
+      assertProblem(response, 415, `${start}${what}`, 'unsupported_media_type');
     }
+    const authorization = `Bearer ${fixture.token}`;
+    const untyped = await exchange(
+      fixture.port,
+      requestText(
+        'POST /api/v2/events',
+        [`authorization: ${authorization}`, 'content-length: 2'],
+        '{}',
+      ),
+    );
+    const types3 = ['json', 'cloudevents+json', 'cloudevents-batch+json'];
+    const accepted = `${types3.map((type) => `application/${type}`).join(' or ')} in UTF-8`;
+    assert.equal(
+      JSON.parse(untyped.body).message,
+      `${start}no Content-Type, accepted is ${accepted}`,
+    );
     const zipped = { ...json, 'content-encoding': 'gzip' };
     const response = await fixture.send('POST', '/event-streams', '{}', zipped);
-    assertProblem(response, 415, 'Unsupported Media Type', 'unsupported_media_type');
+    const what = 'Content-Encoding gzip, accepted is none';
+    assertProblem(response, 415, `${start}${what}`, 'unsupported_media_type');
   });
 
   test('any spelling of the media type of JSON is accepted', async () => {
@@ -348,13 +376,14 @@ describe('the body', () => {
   test('a body that is too large is 413, by its length and by its bytes', async () => {
     const large = `{"name":"${'x'.repeat(1_048_576)}"}`;
     const sent = await fixture.send('POST', '/event-streams', large);
-    assertProblem(sent, 413, 'Payload Too Large', 'payload_too_large');
+    const message = 'Payload Too Large: the limit of the body is 1048576 bytes';
+    assertProblem(sent, 413, message, 'payload_too_large');
     const authorization = `Bearer ${fixture.token}`;
     const chunks = await fixture.raw('POST', '/api/v2/event-streams', streamOf(large), {
       ...json,
       authorization,
     });
-    assertProblem(chunks, 413, 'Payload Too Large', 'payload_too_large');
+    assertProblem(chunks, 413, message, 'payload_too_large');
   });
 
   test('a body of exactly the limit is read', async () => {
@@ -443,6 +472,18 @@ describe('the body', () => {
       assert.equal(response.body.errorCode, 'invalid_body');
       assert.match(response.body.message, /^Payload validation error: '.*' on property body \(/);
     }
+  });
+
+  test('a byte order mark at the start of a body is named', async () => {
+    for (const path of ['/event-streams', '/events']) {
+      const response = await fixture.send('POST', path, '\uFEFF{}');
+      const reason = 'Not valid JSON: it begins with a byte order mark (U+FEFF), send it without';
+      assert.equal(response.status, 400);
+      assert.ok(response.body.message.includes(`'${reason}' on property body`), response.text);
+    }
+    const token = await fixture.raw('POST', '/oauth/token', '\uFEFF{}', json);
+    const text = 'The body is not a JSON object: it begins with a byte order mark (U+FEFF)';
+    assert.deepEqual(token.body, { error: 'invalid_request', error_description: text });
   });
 
   test('a repeated field is 400', async () => {

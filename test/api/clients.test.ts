@@ -482,7 +482,7 @@ describe('GET /clients', () => {
 });
 
 describe('GET /clients/{client_id}', () => {
-  for (const id of ['none', '%00', 'x'.repeat(1000), '..%2F', 'constructor']) {
+  for (const id of ['none', 'x'.repeat(1000), '..%2F', 'constructor']) {
     test(`GET /clients/{client_id} returns 404 for ${id.slice(0, 20)}`, async () => {
       const response = await fixture.send('GET', `/clients/${id}`);
       assertNotFound(response, 'client');

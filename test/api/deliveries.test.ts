@@ -167,9 +167,12 @@ describe('the list of failures', () => {
     const unknown = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
     const event = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
     const responses: [ApiResponse, string][] = [
-      [await list(unknown), 'The requested stream does not exist.'],
-      [await list(unknown, `/${event}`), 'The requested stream does not exist.'],
-      [await list(path, `/${event}`), 'The event does not exist.'],
+      [await list(unknown), 'The requested stream does not exist: est_AAAAAAAAAAAAAAAAAAAAAA'],
+      [
+        await list(unknown, `/${event}`),
+        'The requested stream does not exist: est_AAAAAAAAAAAAAAAAAAAAAA',
+      ],
+      [await list(path, `/${event}`), 'The event does not exist: evt_AAAAAAAAAAAAAAAAAAAAAA'],
     ];
     for (const [response, message] of responses) {
       assert.equal(response.status, 404);
@@ -219,12 +222,15 @@ describe('redelivery of one', () => {
     assert.equal((await post(event.id)).status, 409);
     const unknown = await post('evt_AAAAAAAAAAAAAAAAAAAAAA');
     assert.equal(unknown.status, 404);
-    assert.equal(unknown.body.message, 'The event does not exist.');
+    assert.equal(unknown.body.message, 'The event does not exist: evt_AAAAAAAAAAAAAAAAAAAAAA');
     const nowhere = await fixture.send(
       'POST',
       `/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/redeliver/${event.id}`,
     );
-    assert.equal(nowhere.body.message, 'The requested stream does not exist.');
+    assert.equal(
+      nowhere.body.message,
+      'The requested stream does not exist: est_AAAAAAAAAAAAAAAAAAAAAA',
+    );
   });
 
   test('a redelivery accepts no fields', async () => {

@@ -162,6 +162,6 @@ describe('dismissals', () => {
     const unknown = { event_stream_ids: ['est_AAAAAAAAAAAAAAAAAAAAAA'] };
     assert.equal((await dismiss(unknown)).status, 404);
     const read = await fixture.send('GET', '/dismissals/dsm_AAAAAAAAAAAAAAAAAAAAAA');
-    assert.equal(read.body.message, 'The dismissal does not exist.');
+    assert.equal(read.body.message, 'The dismissal does not exist: dsm_AAAAAAAAAAAAAAAAAAAAAA');
   });
 });

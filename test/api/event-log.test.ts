@@ -270,7 +270,7 @@ describe('GET /event-log/{event_id}', () => {
   test('404 for an unknown id or key, 400 for a key that is too long', async () => {
     for (const id of ['evt_1111111111111111111111', 'no such key']) {
       const { status, body } = await get(`/event-log/${encodeURIComponent(id)}`);
-      assert.deepEqual([status, body.message], [404, 'The event does not exist.']);
+      assert.deepEqual([status, body.message], [404, `The event does not exist: ${id}`]);
     }
     assert.equal((await get(`/event-log/${'x'.repeat(256)}`)).status, 400);
   });

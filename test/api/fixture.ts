@@ -243,21 +243,23 @@ export function assertProblem(
 
 /** Message and code of the 404 of each noun (docs/http-api.md#error-catalogue). */
 const absent = {
-  stream: ['The requested stream does not exist.'],
-  event: ['The event does not exist.'],
-  replay: ['The replay does not exist.'],
-  user: ['The user does not exist.', 'inexistent_user'],
-  client: ['The client does not exist.', 'inexistent_client'],
-  api: ['The resource server does not exist.', 'inexistent_resource_server'],
-  grant: ['The grant does not exist.', 'inexistent_client_grant'],
-  entry: ['The log entry does not exist.', 'inexistent_log'],
-  role: ['The role does not exist.', 'inexistent_role'],
+  stream: ['The requested stream does not exist'],
+  event: ['The event does not exist'],
+  replay: ['The replay does not exist'],
+  user: ['The user does not exist', 'inexistent_user'],
+  client: ['The client does not exist', 'inexistent_client'],
+  api: ['The resource server does not exist', 'inexistent_resource_server'],
+  grant: ['The grant does not exist', 'inexistent_client_grant'],
+  entry: ['The log entry does not exist', 'inexistent_log'],
+  role: ['The role does not exist', 'inexistent_role'],
 } as const;
 
-/** Asserts the 404 of something that does not exist. */
+/** Asserts the 404 of something that does not exist, which names it by its id. */
 export function assertNotFound(response: ApiResponse, noun: keyof typeof absent): void {
-  const [message, errorCode]: readonly [string, string?] = absent[noun];
-  assertProblem(response, 404, message, errorCode);
+  const [start, errorCode]: readonly [string, string?] = absent[noun];
+  const id = /: (?<id>.+)$/s.exec(response.body.message)?.groups?.['id'] ?? '';
+  assertProblem(response, 404, `${start}: ${id}`, errorCode);
+  assert.ok(id !== '', response.text);
 }
 
 /** Asserts a 400 for a property of the body. */

@@ -171,7 +171,10 @@ describe('redeliveries', () => {
         method,
         '/redeliveries/rdl_AAAAAAAAAAAAAAAAAAAAAA',
       );
-      assert.deepEqual([status, body.message], [404, 'The redelivery does not exist.']);
+      assert.deepEqual(
+        [status, body.message],
+        [404, 'The redelivery does not exist: rdl_AAAAAAAAAAAAAAAAAAAAAA'],
+      );
     }
   });
 });

@@ -291,7 +291,7 @@ describe('a rejected replay', () => {
   test('returns 404 for an unknown stream, after checking the body', async () => {
     const path = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/replay';
     assert.equal((await fixture.send('POST', path, {})).status, 400);
-    const message = 'The requested stream does not exist.';
+    const message = 'The requested stream does not exist: est_AAAAAAAAAAAAAAAAAAAAAA';
     assertProblem(await fixture.send('POST', path, { from: offset }), 404, message);
     assertProblem(await fixture.send('GET', `${path}/rpl_AAAAAAAAAAAAAAAAAAAAAA`), 404, message);
     assertProblem(await fixture.send('DELETE', `${path}/rpl_AAAAAAAAAAAAAAAAAAAAAA`), 404, message);

@@ -252,6 +252,21 @@ describe('the users and clients of a role', () => {
     }
   });
 
+  test('a 404 names the one of several members that does not exist', async () => {
+    const { clientId } = fixture.auth.manager;
+    for (const [noun, known, message] of [
+      ['users', await addUser(), 'The user does not exist: nobody'],
+      ['clients', clientId, 'The client does not exist: nobody'],
+    ] as const) {
+      const sent = { [noun]: [known, 'nobody', 'none'] };
+      const { status, body } = await fixture.send('POST', `/roles/${role}/${noun}`, sent);
+      assert.deepEqual([status, body.message], [404, message]);
+    }
+    const unknown = { permissions: [permission('a', 'urn:nobody')] };
+    const response = await fixture.send('POST', `/roles/${role}/permissions`, unknown);
+    assert.equal(response.body.message, 'The resource server does not exist: urn:nobody');
+  });
+
   test('a request adds 1 to 50 users or clients', async () => {
     const many = Array.from({ length: 51 }, (_, index) => `x${index}`);
     for (const noun of ['users', 'clients']) {

@@ -501,7 +501,7 @@ describe('delete', () => {
       await fixture.send('POST', `/event-streams/${id}/signing-secret/rotate`),
     ]) {
       assert.equal(response.status, 404);
-      assert.equal(response.body.message, 'The requested stream does not exist.');
+      assert.equal(response.body.message, `The requested stream does not exist: ${id}`);
     }
   });
 });

@@ -326,7 +326,8 @@ describe('POST /users', () => {
       '/users',
       body({ app_metadata: { blob: `${blob}${blob}` } }),
     );
-    assertProblem(response, 413, 'Payload Too Large', 'payload_too_large');
+    const message = 'Payload Too Large: the limit of the body is 1048576 bytes';
+    assertProblem(response, 413, message, 'payload_too_large');
   });
 
   describe('for an existing user', () => {

@@ -436,7 +436,11 @@ describe('token endpoint', () => {
     const full = body.padEnd(65_536, ' ');
     assert.equal((await post(full, type)).status, 200);
     const response = await post(`${full} `, type);
-    assert.deepEqual(await errorOf(response), [413, 'invalid_request', 'Payload Too Large']);
+    assert.deepEqual(await errorOf(response), [
+      413,
+      'invalid_request',
+      'Payload Too Large: the limit of the body is 65536 bytes',
+    ]);
     assert.equal(response.headers.get('x-ratelimit-limit'), '100');
   });
 

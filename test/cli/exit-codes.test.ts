@@ -161,7 +161,10 @@ describe('exit codes', { concurrency: 2 }, () => {
       const missing = await shell.run(['streams', 'show', `est_${'1'.repeat(22)}`]);
       assert.deepEqual(
         [missing.code, missing.stderr],
-        [4, 'The requested stream does not exist.\nThese exist: leat streams list\n'],
+        [
+          4,
+          'The requested stream does not exist: est_1111111111111111111111\nThese exist: leat streams list\n',
+        ],
       );
       const unnamed = await shell.run(['streams', 'show', 'no\u009Bwhere']);
       assert.equal(unnamed.code, 4);
@@ -189,7 +192,7 @@ describe('exit codes', { concurrency: 2 }, () => {
     const shell = await openLoggedInShell(t, leat);
     const why = await shell.leat(['why', 'nothing']);
     assert.deepEqual(
-      [why.code, why.stderr.startsWith('The event does not exist.\nIt is found by')],
+      [why.code, why.stderr.startsWith('The event does not exist: nothing\nIt is found by')],
       [4, true],
     );
     const id = `est_${'1'.repeat(22)}`;

@@ -42,7 +42,7 @@ describe('--json', { concurrency: 2 }, () => {
     assert.equal(missing.code, 4);
     assert.deepEqual(errorOf(missing), {
       error: 'not_found',
-      message: 'The requested stream does not exist.',
+      message: 'The requested stream does not exist: est_1111111111111111111111',
       statusCode: 404,
       nextStep: 'These exist: leat streams list',
     });

@@ -73,11 +73,12 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
     { tags: ['long'] },
     async (t) => {
       const shell = await openTwoLogins(t);
-      const words = ['streams', 'show', `est_${'1'.repeat(22)}`, '--profile', 'prod'];
+      const id = `est_${'1'.repeat(22)}`;
+      const words = ['streams', 'show', id, '--profile', 'prod'];
       const shown = await shell.leat(words);
       const inJson = await shell.leat([...words, '--json']);
       const { nextStep } = JSON.parse(inJson.stderr) as { readonly nextStep: string };
-      assert.equal(shown.stderr, `The requested stream does not exist.\n${nextStep}\n`);
+      assert.equal(shown.stderr, `The requested stream does not exist: ${id}\n${nextStep}\n`);
       const [next = ''] = commandsIn(nextStep);
       const { stdout } = await shell.sh(next);
       assert.ok(stdout.includes(stream.id), `${next}: ${stdout}`);

@@ -35,8 +35,9 @@ describe('leat replay', { concurrency: 2 }, () => {
       const id = /^Replay +(?<id>rpl_\w+)$/m.exec(stdout)?.groups?.['id'] ?? '';
       const shown = await shell.leat(['replay', 'show', stream, id, '--json']);
       assert.equal((JSON.parse(shown.stdout) as { sent: number }).sent, 2);
-      const gone = await shell.leat(['replay', 'show', stream, `rpl_${'1'.repeat(22)}`]);
-      assert.deepEqual([gone.code, gone.stderr], [4, 'The replay does not exist.\n']);
+      const absent = `rpl_${'1'.repeat(22)}`;
+      const gone = await shell.leat(['replay', 'show', stream, absent]);
+      assert.deepEqual([gone.code, gone.stderr], [4, `The replay does not exist: ${absent}\n`]);
     },
   );
 

@@ -153,7 +153,7 @@ describe('a client', () => {
     await expectBody(204, leat.send('DELETE', path));
     await expectBody(204, leat.send('DELETE', path));
     const gone = await expectBody<ProblemBody>(404, leat.send('GET', path));
-    assert.equal(gone.message, 'The client does not exist.');
+    assert.equal(gone.message, `The client does not exist: ${created.client_id}`);
   });
 
   test('a client that is deleted gets no token, and its grants go with it', async () => {
@@ -221,7 +221,7 @@ describe('an API and its grants', () => {
     await expectBody(204, leat.send('DELETE', byIdentifier));
     assert.equal((await ask(client, identifier)).status, 403);
     const none = await expectBody<ProblemBody>(404, leat.send('GET', byIdentifier));
-    assert.equal(none.message, 'The resource server does not exist.');
+    assert.equal(none.message, `The resource server does not exist: ${identifier}`);
   });
 });
 

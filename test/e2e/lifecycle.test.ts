@@ -238,7 +238,7 @@ describe('redelivery', () => {
     assert.equal(endpoint.arrivals.length, 2);
     const one = `/api/v2/event-streams/${stream.id}/deliveries/${id}`;
     const gone = await expectBody<ProblemBody>(404, leat.send('GET', one));
-    assert.equal(gone.message, 'The event does not exist.');
+    assert.equal(gone.message, `The event does not exist: ${id}`);
   });
 
   test('a redelivery that fails again keeps one failure with every attempt', async (t) => {
@@ -278,10 +278,10 @@ describe('redelivery', () => {
 
     const unknown = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
     const none = await expectBody<ProblemBody>(404, redeliver(leat, stream.id, unknown));
-    assert.equal(none.message, 'The event does not exist.');
+    assert.equal(none.message, `The event does not exist: ${unknown}`);
     const nowhere = 'est_AAAAAAAAAAAAAAAAAAAAAA';
     const noStream = await expectBody<ProblemBody>(404, redeliver(leat, nowhere, id));
-    assert.equal(noStream.message, 'The requested stream does not exist.');
+    assert.equal(noStream.message, `The requested stream does not exist: ${nowhere}`);
   });
 
   test('a redelivery of all failures skips those in progress', async (t) => {
@@ -487,7 +487,7 @@ describe('a stream that is deleted during an attempt', () => {
       assert.deepEqual(none, {
         statusCode: 404,
         error: 'Not Found',
-        message: 'The requested stream does not exist.',
+        message: `The requested stream does not exist: ${stream.id}`,
       });
     }
     const heir = await createStream(leat, endpoint.url, { types: [type], name: stream.name });

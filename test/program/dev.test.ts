@@ -255,7 +255,7 @@ describe('leat dev', { concurrency: 2 }, () => {
       const file = join(shell.home, 'large.json');
       await writeFile(file, JSON.stringify({ text: 'x'.repeat(300_000) }));
       const { code, stdout, stderr } = await shell.run(['dev', 'order.paid', '--data', `@${file}`]);
-      assert.equal(stderr, 'Payload Too Large\nOne event takes up to 256 KiB of JSON.\n');
+      assert.equal(stderr, 'Payload Too Large: the limit of an event is 262144 bytes\n');
       assert.deepEqual([code, stdout], [1, '']);
       assert.deepEqual(await readdir(shell.temp), []);
     },

@@ -4,7 +4,14 @@ import type { MemoryShare } from './memory-pool.ts';
 import type { BodyRule } from '../operation.ts';
 import { sizeOf } from '../../core/json-parts.ts';
 import { runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
-import { badBody, type Problem, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
+import {
+  badBody,
+  type Problem,
+  quoted,
+  tooLarge,
+  tooManyBodies,
+  unsupportedMediaType,
+} from './problem.ts';
 import { bodyText } from './validation.ts';
 import { type JsonPath, readVerbatim } from './verbatim.ts';
 
@@ -50,8 +57,8 @@ export async function readBody(
   if (!chunked && (length === undefined || length === '0')) return { mediaType, bytes: undefined };
   const accepted = isAccepted(rule, mediaType, headers);
   // Whether a chunked body is empty is known after reading.
-  if (!accepted && !chunked) throw unsupportedMediaType();
-  if (Number(length ?? 0) > bytesMax) throw tooLarge();
+  if (!accepted && !chunked) throw unacceptedBody(rule, headers);
+  if (Number(length ?? 0) > bytesMax) throw tooLarge('the body', bytesMax);
   payer?.admit(chunked ? 0 : Number(length));
   if (headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue();
   const onBytes = (count: number): boolean => {
@@ -59,7 +66,9 @@ export async function readBody(
     return share?.take(count) ?? true;
   };
   const bytes = await collect(request, accepted ? bytesMax : 0, onBytes);
-  if (bytes === undefined) throw accepted ? tooLarge() : unsupportedMediaType();
+  if (bytes === undefined) {
+    throw accepted ? tooLarge('the body', bytesMax) : unacceptedBody(rule, headers);
+  }
   return { mediaType, bytes: bytes.length === 0 ? undefined : bytes };
 }
 
@@ -74,6 +83,19 @@ function isAccepted(
   const encoding = headers['content-encoding'] ?? 'identity';
   const charset = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(headers['content-type'] ?? '')?.[1];
   return encoding.toLowerCase() === 'identity' && /^utf-?8$/i.test(charset ?? 'utf-8');
+}
+
+/** Returns the 415 of a body that {@link isAccepted} refuses. */
+function unacceptedBody(
+  rule: Pick<BodyRule, 'mediaTypes'>,
+  { 'content-type': type, 'content-encoding': coding = 'identity' }: IncomingMessage['headers'],
+): Problem {
+  if (coding.toLowerCase() !== 'identity') {
+    return unsupportedMediaType(`Content-Encoding ${quoted(coding)}`, 'none');
+  }
+  const types = ['application/json', ...Object.keys(rule.mediaTypes ?? {})];
+  const sent = type === undefined ? 'no Content-Type' : `Content-Type ${quoted(type)}`;
+  return unsupportedMediaType(sent, `${types.join(' or ')} in UTF-8`);
 }
 
 function mediaTypeOf(header: string | undefined): string {
@@ -278,12 +300,15 @@ function textOf(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
 }
 
+/** RFC 8259 section 8.1: senders must not add one. */
+const bomReason = 'Not valid JSON: it begins with a byte order mark (U+FEFF), send it without';
+
 /** V8 parses without recursion, so depth is safe here. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw badBody('Not valid JSON', 'body', bodyText);
+    throw badBody(text.startsWith('\uFEFF') ? bomReason : 'Not valid JSON', 'body', bodyText);
   }
 }
 

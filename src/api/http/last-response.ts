@@ -29,6 +29,9 @@ export function createBrokenRequestListener(
 /** Status of the response to a message that Node's parser rejects, or that did not arrive in time. */
 export type BrokenStatus = 400 | 408 | 413 | 431;
 
+/** The message of 413, which chunk extensions alone cause; the limit is that of Node's parser. */
+export const hugeExtensions = 'Payload Too Large: the limit of chunk extensions is 16384 bytes';
+
 const statuses: Readonly<Record<string, BrokenStatus>> = {
   HPE_HEADER_OVERFLOW: 431,
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Authenticator } from '../authenticate.ts';
-import { methodNotAllowed, notFound } from './problem.ts';
+import { methodNotAllowed, noPath } from './problem.ts';
 import type { RateState } from '../../core/rate.ts';
 import { admitByRate, type RateLimiter } from './rate.ts';
 import type { ClientAddress } from './client-address.ts';
@@ -31,7 +31,7 @@ export function rejectUnserved(app: FastifyInstance, deps: NotFoundDeps): void {
     if (/^\/api\/v2(?:\/|$)/.test(path)) await deps.authenticator.authenticate(request, reply);
     else takeOfBucket(deps, path, request, reply);
     const methods = methodsOf(routes, path);
-    throw methods.length === 0 ? notFound('Not Found') : methodNotAllowed(methods);
+    throw methods.length === 0 ? noPath(request.originalUrl) : methodNotAllowed(methods);
   });
 }
 

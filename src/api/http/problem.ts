@@ -65,7 +65,7 @@ export function problemOf(error: unknown): Problem {
     return unavailable(texts[error.reason], error.mayBeStored);
   }
   if (error instanceof StoreTextRefused) return new Problem(400, unstorableText, 'invalid_body');
-  if (error instanceof StoreTenantGone) return notFound('Not Found');
+  if (error instanceof StoreTenantGone) return tenantGone();
   return new Problem(500, 'Internal Server Error');
 }
 
@@ -159,6 +159,11 @@ export function notFound(message: string, errorCode?: string): Problem {
   return new Problem(404, message, errorCode);
 }
 
+/** Returns the 404 of a tenant that was removed while a request of it was handled. */
+export function tenantGone(): Problem {
+  return notFound('Not Found: the tenant was removed');
+}
+
 /** Returns 409. */
 export function conflict(message: string, errorCode: string): Problem {
   return new Problem(409, message, errorCode);
@@ -204,14 +209,22 @@ export function methodNotAllowed(methods: readonly string[]): Problem {
   return new Problem(405, 'Method Not Allowed', undefined, { allow: methods.join(', ') });
 }
 
-/** Returns 413. */
-export function tooLarge(): Problem {
-  return new Problem(413, 'Payload Too Large', 'payload_too_large');
+/** Returns the 404 of a path that no route has, without its query. */
+export function noPath(url: string): Problem {
+  const [path = ''] = url.split('?');
+  return notFound(`Not Found: no resource has the path ${quoted(path)}`);
 }
 
-/** Returns 415. */
-export function unsupportedMediaType(): Problem {
-  return new Problem(415, 'Unsupported Media Type', 'unsupported_media_type');
+/** Returns 413; `what` has the limit. */
+export function tooLarge(what: 'the body' | 'an event', bytesMax: number): Problem {
+  const message = `Payload Too Large: the limit of ${what} is ${bytesMax} bytes`;
+  return new Problem(413, message, 'payload_too_large');
+}
+
+/** Returns 415; `sent` says what the body is, `accepted` what it has to be. */
+export function unsupportedMediaType(sent: string, accepted: string): Problem {
+  const message = `Unsupported Media Type: the body has ${sent}, accepted is ${accepted}`;
+  return new Problem(415, message, 'unsupported_media_type');
 }
 
 /** Returns 429; `retryAfterSeconds` is at least 1. */

@@ -27,7 +27,7 @@ import {
 import { createCallerGuard } from '../guard.ts';
 import type { OperationResponse, BodyRule, Call, Caller, Operation } from '../operation.ts';
 import { exchangeOf, releaseExchange, setExchange } from './exchange.ts';
-import { ForbiddenScope, badBody, notFound, tooManyRequests } from './problem.ts';
+import { ForbiddenScope, badBody, noPath, tooManyRequests } from './problem.ts';
 import { queryOf } from './query.ts';
 import { rejectMalformedPath } from './path.ts';
 import { slicedJson } from './sliced-json.ts';
@@ -91,7 +91,7 @@ function admit(deps: ServeDeps, operation: Operation): Phase {
     const context = await deps.authenticator.authenticate(request, reply, operation);
     // The router lets a parameter be empty.
     if (hasParams && Object.values(request.params as object).includes('')) {
-      throw notFound('Not Found');
+      throw noPath(request.originalUrl);
     }
     setExchange(request, { context });
     const caller = authorize(context, operation);

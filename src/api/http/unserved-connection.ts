@@ -1,7 +1,7 @@
 import { type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
-import { createBrokenRequestListener, endTunnels } from './last-response.ts';
+import { createBrokenRequestListener, endTunnels, hugeExtensions } from './last-response.ts';
 import { methodNotAllowed, Problem, problemBody } from './problem.ts';
 import { rateHeaders, type RateLimiter } from './rate.ts';
 
@@ -14,10 +14,10 @@ export interface UnservedDeps {
 export function createBrokenRequestHandler(
   deps: UnservedDeps,
 ): ReturnType<typeof createBrokenRequestListener> {
-  return createBrokenRequestListener(
-    (status, socket) => textOf(socket, new Problem(status, STATUS_CODES[status] ?? ''), deps),
-    deps,
-  );
+  return createBrokenRequestListener((status, socket) => {
+    const message = status === 413 ? hugeExtensions : (STATUS_CODES[status] ?? '');
+    return textOf(socket, new Problem(status, message), deps);
+  }, deps);
 }
 
 /** Rejects CONNECT with 405: its target is no path, so the methods are those of the whole API. */

@@ -111,7 +111,7 @@ function hintOf(
   const format = /validation for format (?<name>[a-z-]+)/.exec(message)?.groups?.['name'];
   return (
     hintsByCode(leat)[errorCode ?? ''] ??
-    hintsByMessage(leat)[message] ??
+    hintsByMessage(leat)[subjectOf(message)] ??
     hintsByFormat(leat)[format ?? ''] ??
     hintsByStatus[status]
   );
@@ -136,16 +136,20 @@ const hintsByCode = (leat: LeatCommand): Readonly<Record<string, string>> => ({
   received_elsewhere: 'Run it again until it gets to that node, or log in to that node.',
   owner_unconfirmed: 'Run it again: it waits until that node has read the change.',
   replay_running: `See how far it is: ${leat`replay show <stream>`}`,
-  payload_too_large: 'One event takes up to 256 KiB of JSON.',
   cursor_expired: `Begin at the oldest retained event: ${leat`events tail --since 1970-01-01`}`,
   too_many_connections: 'End another pull first, or raise LEAT_SSE_MAX_CONNECTIONS.',
 });
 
+/** Returns what is absent, without its id or path. Older servers end it with a full stop. */
+function subjectOf(message: string): string {
+  return message.split(/: |\.$/, 1)[0] ?? '';
+}
+
 const hintsByMessage = (leat: LeatCommand): Readonly<Record<string, string>> => ({
   // Of a path that no operation has.
   'Not Found': 'The server may be an older Leat without this operation: compare the versions.',
-  'The requested stream does not exist.': `These exist: ${leat`streams list`}`,
-  'The event does not exist.': `It is found by its id or its idempotency key; these exist: ${leat`events tail --since 1h --no-follow`}`,
+  'The requested stream does not exist': `These exist: ${leat`streams list`}`,
+  'The event does not exist': `It is found by its id or its idempotency key; these exist: ${leat`events tail --since 1h --no-follow`}`,
 });
 
 const hintsByFormat = (leat: LeatCommand): Readonly<Record<string, string>> => ({

@@ -101,7 +101,7 @@ describe('a request that is not served', () => {
       messageText('OPTIONS * HTTP/1.1', [host]),
     );
     assert.equal(status, 404);
-    assert.equal(JSON.parse(body).message, 'Not Found');
+    assert.equal(JSON.parse(body).message, 'Not Found: no resource has the path *');
   });
 });
 
