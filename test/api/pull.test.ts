@@ -327,8 +327,8 @@ describe('a rejected pull', () => {
     pull.close();
   });
 
-  test('pipelined pulls release their reservations when the client disconnects', async (t) => {
-    const fixture = await openFixtureFor(t, {}, { pull: { connectionsMax: 6 } });
+  test('pipelined pulls begin one after the other, and release their reservations when the client disconnects', async (t) => {
+    const fixture = await openFixtureFor(t, {}, { pull: { connectionsMax: 1 } });
     const socket = sendRaw(fixture.port, fixture.token);
     await readUntil(socket, /retry: 2000/);
     const head = `Host: a\r\nAuthorization: Bearer ${fixture.token}\r\n\r\n`;
@@ -340,12 +340,9 @@ describe('a rejected pull', () => {
     await waitFor('free connections', async () => {
       return (await fixture.send('HEAD', '/events')).status === 200;
     });
-    const pulls = [await pullOf(fixture), await pullOf(fixture), await pullOf(fixture)];
-    assert.deepEqual(
-      pulls.map(({ status }) => status),
-      [200, 200, 200],
-    );
-    for (const pull of pulls) pull.close();
+    const pull = await pullOf(fixture);
+    assert.equal(pull.status, 200);
+    pull.close();
   });
 
   test('a pull whose client disconnects before it begins releases its reservation', async (t) => {

@@ -35,8 +35,8 @@ interface Connection {
  * not served. Closes connections whose next request is not complete with its headers within the
  * timeouts for keep-alive and headers together: Node restarts the former with every byte, blank lines
  * included, and starts the latter with the first byte of a request. Closes connections that become
- * idle while the server closes. Keeps responses in the order of their requests, see
- * {@link orderErrors}. Call it after the server has its listeners.
+ * idle while the server closes. Serves the requests of a connection one after the other, see {@link inTurn},
+ * and keeps errors in the order of its responses, see {@link orderErrors}. Call it after the server has its listeners.
  */
 export function guardRequests(server: Server, { clock, reject }: RequestGuardDeps): void {
   const connectionOf = trackConnections();
@@ -68,10 +68,25 @@ export function guardRequests(server: Server, { clock, reject }: RequestGuardDep
     server,
     'request',
     (serve) => (request, response) => {
-      if (isAdmitted(request, response)) serve(request, response);
+      if (isAdmitted(request, response)) inTurn(response, () => serve(request, response));
     },
   );
   orderErrors(server, connectionOf);
+}
+
+/**
+ * Calls `serve` once the response before this one on its connection was written: requests that change something
+ * take effect in the order in which a client pipelines them (RFC 9112 section 9.3.2). Node assigns the
+ * socket to one response at a time, before it emits the request where none is before it.
+ */
+function inTurn(response: ServerResponse, serve: () => void): void {
+  if (response.socket !== null) return serve();
+  // Later: Node is about to write what the response has so far.
+  response.once('socket', (socket) =>
+    queueMicrotask(() => {
+      if (!socket.destroyed) serve();
+    }),
+  );
 }
 
 type ConnectionOf = (socket: Socket) => Connection;
