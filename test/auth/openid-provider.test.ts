@@ -389,7 +389,7 @@ describe('the response of the provider', () => {
     [
       'an error with control characters',
       (iss) => ({ error: 'a\nb\u202E', state: login.state, iss }),
-      /^failed: .*a\\u\{a\}b/,
+      /^failed: .*a\\nb\\u\{202e\}/,
     ],
   ];
   for (const [name, query, expected] of queries) {

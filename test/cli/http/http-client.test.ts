@@ -125,21 +125,27 @@ test('send: fails at a response of more than 64 MiB', async (t) => {
 });
 
 test('send: fails when the server does not speak HTTP', async (t) => {
-  const server = createTcpServer((socket) => {
-    socket.on('error', () => undefined).end('220 mail.example.com ESMTP\r\n');
-  }).listen(0, '127.0.0.1');
-  t.after(() => server.close());
-  await once(server, 'listening');
-  await assert.rejects(
-    clientOf(server.address() as AddressInfo).send(request),
-    isFailure(exitCodes.failed, /does not speak HTTP: check the scheme and the port\.$/),
-  );
+  const greet = (socket: Socket): Socket => socket.end('220 mail.example.com ESMTP\r\n');
+  const greetOnceAsked = (socket: Socket): Socket => socket.once('data', () => greet(socket));
+  for (const serve of [greet, greetOnceAsked]) {
+    const server = createTcpServer((socket) => {
+      serve(socket.on('error', () => undefined));
+    }).listen(0, '127.0.0.1');
+    t.after(() => server.close());
+    await once(server, 'listening');
+    await assert.rejects(
+      clientOf(server.address() as AddressInfo).send(request),
+      isFailure(exitCodes.failed, /does not speak HTTP: check the scheme and the port\.$/),
+    );
+  }
 });
 
 test('send: a response that breaks off in the middle of HTTP counts as unavailable', async (t) => {
   const server = createTcpServer((socket) => {
     socket.on('error', () => undefined);
-    socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\nzz\r\n');
+    socket.once('data', () =>
+      socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\nzz\r\n'),
+    );
   }).listen(0, '127.0.0.1');
   t.after(() => server.close());
   await once(server, 'listening');
