@@ -78,6 +78,23 @@ for (const [engine, open] of [
       }
     });
 
+    test('a list of ids with it is 400, and nothing is changed', async () => {
+      const { body: role } = await fixture.send('POST', '/roles', { name: 'of a list' });
+      const { clientId } = fixture.auth.manager;
+      const message = 'A text has the character U+0000, which cannot be stored; leave it out.';
+      for (const method of ['POST', 'DELETE']) {
+        for (const [kind, ids] of [
+          ['clients', [clientId, 'a\u0000']],
+          ['users', ['a\u0000']],
+        ] as const) {
+          const path = `/roles/${role.id}/${kind}`;
+          const response = await fixture.send(method, path, { [kind]: ids });
+          assertProblem(response, 400, message, 'invalid_body');
+        }
+      }
+      assert.deepEqual((await fixture.send('GET', `/roles/${role.id}/clients`)).body, []);
+    });
+
     test('it is accepted in the data of an event and in a profile', async () => {
       const event = { type: 'order.paid', id: 'key\u0000', data: { 'a\u0000': '\u0000' } };
       assert.equal((await fixture.send('POST', '/events', event)).status, 202);

@@ -1,3 +1,5 @@
+import { StoreTextRefused } from '../../core/errors.ts';
+
 /** What a statement may contain between its texts. */
 export type Value = Scalar | Fragment;
 
@@ -137,11 +139,16 @@ export function listedRows(rows: readonly (readonly (string | number)[])[]): Fra
   });
 }
 
-/** Returns a list as JSON. Half a surrogate pair becomes U+FFFD in it, as in a text that is bound. */
+/**
+ * Returns a list as JSON. As in a text that is bound, half a surrogate pair becomes U+FFFD in it, and U+0000
+ * throws `StoreTextRefused`: in JSON it would be an escape that SQLite accepts and PostgreSQL does not.
+ */
 export function jsonOf(list: readonly unknown[]): string {
-  return JSON.stringify(list, (_key, value: unknown) =>
-    typeof value === 'string' ? value.toWellFormed() : value,
-  );
+  return JSON.stringify(list, (_key, value: unknown) => {
+    if (typeof value !== 'string') return value;
+    if (value.includes('\0')) throw new StoreTextRefused('A text has the character U+0000.');
+    return value.toWellFormed();
+  });
 }
 
 /** A statement as the engine of one dialect takes it. */
