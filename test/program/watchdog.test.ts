@@ -265,5 +265,5 @@ function entries(output: string): Entry[] {
 
 /** Returns the lines of the log but those of upkeep, which runs when it is due. */
 function withoutUpkeep(output: string): Entry[] {
-  return entries(output).filter(({ msg }) => msg !== 'upkeep');
+  return entries(output).filter(({ msg }) => msg !== 'upkeep' && msg !== 'Leat is up');
 }
