@@ -97,7 +97,7 @@ function updateClient({ store }: ClientDeps): Operation {
     path: '/clients/:client_id',
     summary: 'Update a client',
     description:
-      'Any subset of the fields. Clearing `global` and removing a key also affect tokens already issued. Keys and `global` can be changed only if the token of the request has all scopes of the client.',
+      'Any subset of the fields. Clearing `global` and removing a key also affect tokens already issued. A client can be changed only if the token of the request has all scopes of the client.',
     scopes: ['update:clients'],
     params: clientParams,
     body: { schema: clientPatch, required: true },
@@ -133,9 +133,7 @@ function deleteClient({ store }: ClientDeps): Operation {
       const caller = guard();
       const guarded = store.guarded(caller, entry(params.client_id));
       await guarded.clients.delete(tenant.id, params.client_id, (before, grants) => {
-        // One of an external issuer has no access at all without the flag.
-        const hasAccess = before.issuer === undefined || before.global;
-        if (hasAccess) caller.requireScopes(heldScopes(before, grants));
+        if (hasAccess(before)) caller.requireScopes(heldScopes(before, grants));
       });
       return {};
     },
@@ -189,14 +187,20 @@ async function change(
 }
 
 /**
- * Returns the client with a PATCH applied. Calls `requireAll` before a change that lets the caller act
- * as the client or takes its access: the caller needs all scopes of the client then.
+ * Returns the client with a PATCH applied. Calls `requireAll` before any change, as the caller needs all
+ * scopes of the client then: keys and `global` let it act as the client, and the name is what people
+ * recognize a client by in lists and in the audit log.
  */
 function patched(before: Client, sent: ClientPatch, requireAll: () => void): Client {
   const { name = before.name, global = before.global, jwks } = sent;
-  if (jwks !== undefined || global !== before.global) requireAll();
-  if (jwks !== undefined && before.issuer !== undefined) throw noKeys();
   const carriedJson = carryOrThrow(before.carriedJson, sent, carriedNames.client.patch);
+  const isChanged =
+    name !== before.name ||
+    global !== before.global ||
+    jwks !== undefined ||
+    carriedJson !== before.carriedJson;
+  if (isChanged && (hasAccess(before) || global)) requireAll();
+  if (jwks !== undefined && before.issuer !== undefined) throw noKeys();
   return {
     ...before,
     name,
@@ -204,6 +208,11 @@ function patched(before: Client, sent: ClientPatch, requireAll: () => void): Cli
     jwks: jwks === undefined ? before.jwks : textOf(jwks),
     carriedJson,
   };
+}
+
+/** Returns whether a client has any access: one of an external issuer has none while it is not global. */
+function hasAccess({ issuer, global }: Client): boolean {
+  return issuer === undefined || global;
 }
 
 /** Checks the rules for `client_id` and `issuer` that the schema cannot express. */

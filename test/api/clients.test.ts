@@ -336,13 +336,15 @@ describe('POST /clients/{client_id}/rotate-secret', () => {
 
 describe('scope delegation', () => {
   const actions: [name: string, method: string, rest: string, sent: object | undefined][] = [
-    ['set global', 'PATCH', '', { global: true }],
-    ['rotate the secret', 'POST', '/rotate-secret', undefined],
-    ['change the keys', 'PATCH', '', { jwks }],
-    ['remove the keys', 'PATCH', '', { jwks: null }],
+    ['set global of a client', 'PATCH', '', { global: true }],
+    ['rotate the secret of a client', 'POST', '/rotate-secret', undefined],
+    ['change the keys of a client', 'PATCH', '', { jwks }],
+    ['remove the keys of a client', 'PATCH', '', { jwks: null }],
+    ['rename a client', 'PATCH', '', { name: 'renamed' }],
+    ['set a carried field of a client', 'PATCH', '', { description: 'of somebody else' }],
   ];
   for (const [name, method, rest, sent] of actions) {
-    test(`to ${name} of a client, the caller needs all scopes of that client`, async () => {
+    test(`to ${name}, the caller needs all scopes of the client`, async () => {
       const held = ['read:users', 'delete:users'];
       const { clientId } = await fixture.auth.client({ global: false }, held);
       const path = pathOf(clientId, rest);
@@ -367,8 +369,8 @@ describe('scope delegation', () => {
     );
   });
 
-  test('renaming a client needs only the scope of the operation', async () => {
-    const { clientId } = await fixture.auth.client({}, managementScopes);
+  test('a client without more scopes than the caller is renamed by the scope of the operation', async () => {
+    const { clientId } = await fixture.auth.client({}, ['update:clients']);
     const headers = await fixture.headersWith('update:clients');
     const sent = { name: 'renamed' };
     const response = await fixture.send('PATCH', pathOf(clientId), sent, headers);
@@ -387,21 +389,26 @@ describe('scope delegation', () => {
     assert.equal((await fixture.send('DELETE', pathOf(clientId))).status, 204);
   });
 
-  test('a client of an external issuer can be deleted by the scope of the operation while it is not global', async () => {
-    const headers = await fixture.headersWith('delete:clients');
+  test('a client of an external issuer can be renamed and deleted by the scopes of the operations while it is not global', async () => {
+    const headers = await fixture.headersWith('update:clients', 'delete:clients');
     const external = { issuer: 'https://login.example.net/', secretHash: undefined };
     await fixture.auth.client({ ...external, id: 'one', global: true });
     await fixture.auth.client({ ...external, id: 'two', global: false });
-    const isDeleted = async (id: string): Promise<boolean> =>
-      (await fixture.send('DELETE', pathOf(id), undefined, headers)).status === 204;
-    assert.deepEqual([await isDeleted('one'), await isDeleted('two')], [false, true]);
+    const statuses = async (id: string): Promise<number[]> => [
+      (await fixture.send('PATCH', pathOf(id), { name: 'other' }, headers)).status,
+      (await fixture.send('DELETE', pathOf(id), undefined, headers)).status,
+    ];
+    assert.deepEqual(await statuses('one'), [403, 403]);
+    assert.deepEqual(await statuses('two'), [200, 204]);
   });
 
-  test('sending global to a client that is global needs only the scope of the operation', async () => {
-    const { clientId } = await fixture.auth.client({}, managementScopes);
+  test('sending what a client has already needs only the scope of the operation', async () => {
+    const { clientId } = await fixture.auth.client({ name: 'kept' }, managementScopes);
     const headers = await fixture.headersWith('update:clients');
-    const response = await fixture.send('PATCH', pathOf(clientId), { global: true }, headers);
-    assert.equal(response.status, 200, response.text);
+    for (const sent of [{ global: true }, { name: 'kept' }, {}]) {
+      const response = await fixture.send('PATCH', pathOf(clientId), sent, headers);
+      assert.equal(response.status, 200, response.text);
+    }
   });
 
   test('scopes of other APIs are not compared', async () => {
