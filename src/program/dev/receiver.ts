@@ -38,6 +38,10 @@ export async function startReceiver(deps: ReceiverDeps): Promise<LocalReceiver> 
     },
   };
   const receive = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    if (isOfOtherPage(request, receiver.url)) {
+      response.writeHead(403, { connection: 'close' });
+      return void response.end('A web page sent this request: send it with curl instead.\n');
+    }
     if (request.method === 'POST' && (request.url === '/break' || request.url === '/repair')) {
       receiver.isBroken = request.url === '/break';
       const status = receiver.isBroken ? 503 : 204;
@@ -57,4 +61,10 @@ export async function startReceiver(deps: ReceiverDeps): Promise<LocalReceiver> 
   };
   receiver.url = `http://127.0.0.1:${await listenOnLoopback(server)}`;
   return receiver;
+}
+
+/** Returns whether a page of another site sent a request: any page may send one to loopback. */
+function isOfOtherPage({ headers }: IncomingMessage, own: string): boolean {
+  const site = headers['sec-fetch-site'] ?? 'none';
+  return (headers.origin ?? own) !== own || (site !== 'none' && site !== 'same-origin');
 }
