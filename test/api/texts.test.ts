@@ -24,9 +24,11 @@ for (const [engine, open] of [
     });
     after(() => fixture.close());
 
-    const ids = ['clients', 'users', 'roles', 'resource-servers', 'client-grants'];
+    const kinds = ['clients', 'users', 'roles', 'resource-servers', 'client-grants'];
     for (const [method, path, property] of [
-      ...ids.map((of) => ['DELETE', `/${of}/%00`, of === 'clients' ? 'client_id' : 'id'] as const),
+      ...kinds.map(
+        (of) => ['DELETE', `/${of}/%00`, of === 'clients' ? 'client_id' : 'id'] as const,
+      ),
       ['GET', '/users/auth0%7Ca%00b', 'id'],
       ['GET', '/roles/%00/users', 'id'],
       ['GET', '/logs/%00', 'id'],
