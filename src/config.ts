@@ -332,6 +332,15 @@ function conflictsOf(config: Config): string[] {
       problemLine(settings.consoleOidcIssuer, 'is required with LEAT_CONSOLE_OIDC_SCOPES'),
     );
   }
+  for (const { issuer } of config.trustedIssuerClaims) {
+    if (config.trustedIssuers.includes(issuer)) continue;
+    problems.push(
+      problemLine(
+        { ...settings.trustedIssuers, example: issuer },
+        `does not have ${issuer}, which LEAT_TRUSTED_ISSUER_CLAIMS names`,
+      ),
+    );
+  }
   if (config.metricsPort === config.port) {
     const other = config.port === 9090 ? 9091 : 9090;
     problems.push(

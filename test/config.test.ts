@@ -265,6 +265,33 @@ const variables: Record<
       'ftp://a.example/',
     ],
   },
+  LEAT_TRUSTED_ISSUER_CLAIMS: {
+    name: 'trustedIssuerClaims',
+    fallback: [],
+    good: [
+      [
+        'http://localhost:8080/ client=cid  scope=/a/b, https://b.example audience=x prefix=leat/',
+        [
+          {
+            issuer: 'http://localhost:8080/',
+            rules: { client: ['cid'], scope: ['a', 'b'] },
+          },
+          { issuer: 'https://b.example', rules: { audience: 'x', prefix: 'leat/' } },
+        ],
+      ],
+    ],
+    bad: [
+      'client=cid',
+      'a.example client=cid',
+      'https://a.example client',
+      'https://a.example client=',
+      'https://a.example client=a client=b',
+      'https://a.example permissions=a',
+      'https://a.example scope=/a~2',
+      'https://a.example client=a,https://a.example scope=b',
+      'https://a.example client=a,',
+    ],
+  },
   LEAT_CONSOLE_OIDC_ISSUER: {
     name: 'consoleOidcIssuer',
     good: [
@@ -537,6 +564,10 @@ const consoleOidc = {
   LEAT_CONSOLE_ROLES: 'main/groups:leat-admins=operator',
 };
 const requiredWith: Record<string, Record<string, string>> = {
+  LEAT_TRUSTED_ISSUER_CLAIMS: {
+    LEAT_TRUSTED_ISSUERS:
+      'http://localhost:8080/,https://b.example,https://acme.okta.com/oauth2/default',
+  },
   LEAT_CONSOLE_OIDC_ISSUER: consoleOidc,
   LEAT_CONSOLE_OIDC_CLIENT_ID: consoleOidc,
   LEAT_CONSOLE_OIDC_CLIENT_SECRET: consoleOidc,
@@ -716,6 +747,14 @@ describe('settings that require or exclude each other', () => {
       'a bootstrap secret needs its id',
       { LEAT_BOOTSTRAP_CLIENT_SECRET: 'correct horse 16' },
       'LEAT_BOOTSTRAP_CLIENT_ID: is required with LEAT_BOOTSTRAP_CLIENT_SECRET, for example LEAT_BOOTSTRAP_CLIENT_ID=operator',
+    ],
+    [
+      'claims of an issuer need the issuer',
+      {
+        LEAT_TRUSTED_ISSUERS: 'https://a.example',
+        LEAT_TRUSTED_ISSUER_CLAIMS: 'https://a.example/ client=cid',
+      },
+      'LEAT_TRUSTED_ISSUERS: does not have https://a.example/, which LEAT_TRUSTED_ISSUER_CLAIMS names, for example LEAT_TRUSTED_ISSUERS=https://a.example/',
     ],
     [
       'scopes of the console need a provider',

@@ -2,9 +2,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { IncomingMessage } from 'node:http';
 import { issuerOf } from '../auth/issuer.ts';
 import type { Login, OpenIdProvider, SignInFailure } from '../auth/openid-provider.ts';
+import type { Claims } from '../core/claim-path.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import {
-  type Claims,
   claimsOf,
   type ConsoleMapping,
   mappingFor,

@@ -15,7 +15,7 @@ import {
   fetchUserInfo,
 } from 'openid-client';
 import type { Clock } from '../core/clock.ts';
-import type { Claims } from '../core/console-mapping.ts';
+import type { Claims } from '../core/claim-path.ts';
 import { printable } from '../core/setting.ts';
 import { isLoopback } from '../core/value.ts';
 import { causeOf, fetchBounded, type FetchBounds, type FetchDeps } from './bounded-fetch.ts';

@@ -1,4 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
+import type { IssuerRules } from '../core/claim-rules.ts';
 import type { Clock } from '../core/clock.ts';
 import { dayMs } from '../core/units.ts';
 import type { FetchDeps } from './bounded-fetch.ts';
@@ -30,8 +31,13 @@ export type KeySetLocation = (deps: FetchDeps) => Promise<string>;
 export function createTrustedIssuers(
   deps: RemoteKeysDeps,
   issuers: readonly string[],
+  rules: readonly IssuerRules[] = [],
 ): ReadonlyMap<string, KeySource> {
-  return new Map(issuers.map((issuer) => [issuer, createRemoteKeys(deps, discovered(issuer))]));
+  const sourceOf = (issuer: string): KeySource => ({
+    ...createRemoteKeys(deps, keySetOfIssuer(issuer)),
+    rules: rules.find((each) => each.issuer === issuer)?.rules,
+  });
+  return new Map(issuers.map((issuer) => [issuer, sourceOf(issuer)]));
 }
 
 /** Locates a key set at a fixed URL. */
@@ -40,7 +46,7 @@ export function keySetAt(url: string): KeySetLocation {
 }
 
 /** Locates a key set by the discovery document of an issuer (RFC 8414 section 3). */
-function discovered(issuer: string): KeySetLocation {
+export function keySetOfIssuer(issuer: string): KeySetLocation {
   return async (deps) => {
     const base = issuer.endsWith('/') ? issuer : `${issuer}/`;
     const url = `${base}.well-known/openid-configuration`;
@@ -108,7 +114,8 @@ export function createRemoteKeys(deps: RemoteKeysDeps, location: KeySetLocation)
 type KeySet = ReadonlyMap<string, KeyObject>;
 
 /**
- * Returns the keys of a JWK Set that can verify RS256, by kid; ignores others (RFC 7517 section 5).
+ * Returns the keys of a JWK Set that can verify RS256, by kid; ignores others (RFC 7517 section 5). The
+ * empty kid, of tokens without one, has the key without a kid, or the only key.
  * An unchanged key keeps its object, so that tokens verified with it stay verified.
  */
 function keySetOf(document: unknown, previous: KeySet): KeySet {
@@ -117,12 +124,14 @@ function keySetOf(document: unknown, previous: KeySet): KeySet {
   if (keys.length > KEYS_MAX) throw new Error(`the key set has more than ${KEYS_MAX} keys`);
   const found = new Map<string, KeyObject>();
   for (const jwk of keys) {
-    const { kid } = Object(jwk) as Record<string, unknown>;
+    const { kid = '' } = Object(jwk) as Record<string, unknown>;
     const key = verificationKey(Object(jwk) as Record<string, unknown>);
     if (typeof kid !== 'string' || key === undefined || found.has(kid)) continue;
     const known = previous.get(kid);
     found.set(kid, known?.equals(key) === true ? known : key);
   }
+  const [only, ...more] = found.values();
+  if (only !== undefined && more.length === 0) found.set('', only);
   return found;
 }
 

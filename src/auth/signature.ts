@@ -1,6 +1,7 @@
 import { hash, type KeyObject } from 'node:crypto';
 import { compactVerify, decodeJwt, decodeProtectedHeader, errors } from 'jose';
 import { LRUCache } from 'lru-cache';
+import type { ClaimRules } from '../core/claim-rules.ts';
 import type { Millis } from '../core/clock.ts';
 import { entriesAtMost } from '../core/lru.ts';
 import { type Claims, claimsOf, claimsError } from './claims.ts';
@@ -18,10 +19,12 @@ const TOKENS_MAX = 10_000;
 /** The public keys of an issuer. */
 export interface KeySource {
   /**
-   * Returns the public key with this `kid`, `undefined` if the issuer has none, `unavailable` if the
+   * Returns the public key with this `kid` (empty: the token has none), `undefined` if the issuer has none, `unavailable` if the
    * keys cannot be fetched now. Returns the same object as long as a key is valid.
    */
   keyFor(kid: string, now: Millis): FoundKey | Promise<FoundKey>;
+  /** How the tokens of the issuer are read. */
+  readonly rules?: ClaimRules | undefined;
 }
 
 export type FoundKey = KeyObject | undefined | 'unavailable';
@@ -36,6 +39,8 @@ export type TokenVerification =
       readonly kind: 'rejected';
       readonly reason: RejectReason;
       readonly audiences: readonly string[];
+      /** The audience by the rules of the issuer, for the error message. */
+      readonly expected?: string | undefined;
     };
 
 /** `signature` also means that the issuer has no such key. */
@@ -83,7 +88,7 @@ export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
     now: Millis,
     pendingKey?: Promise<FoundKey>,
   ): Promise<TokenVerification> => {
-    const parsed = parseToken(token);
+    const parsed = parseToken(token, keysOf);
     if (typeof parsed === 'string') return rejected(parsed);
     const source = keysOf(parsed.claims.issuer);
     if (source === undefined) return rejected('issuer');
@@ -133,14 +138,18 @@ interface Verified extends ParsedToken {
  * Parses a token without verifying it, or returns why it is rejected. Ignores `jwk`, `jku`, `x5c` and
  * `x5u` in the header: they would let a token bring its own key.
  */
-function parseToken(token: string): ParsedToken | 'malformed' | 'algorithm' | 'signature' {
+function parseToken(
+  token: string,
+  keysOf: Expected['keysOf'],
+): ParsedToken | 'malformed' | 'algorithm' | 'signature' {
   try {
     const { alg, kid, crit } = decodeProtectedHeader(token);
-    const claims = claimsOf(decodeJwt(token));
+    const claims = claimsOf(decodeJwt(token), (issuer) => keysOf(issuer)?.rules);
     if (claims === undefined || crit !== undefined) return 'malformed';
     if (alg !== ALGORITHM) return 'algorithm';
     if (!isStrictBase64Url(token.slice(token.lastIndexOf('.') + 1))) return 'signature';
-    return { kid: typeof kid === 'string' ? kid : '', claims };
+    const isKid = kid === undefined || (typeof kid === 'string' && kid !== '');
+    return isKid ? { kid: kid ?? '', claims } : 'signature';
   } catch {
     // Any error means that the text is not a token.
     return 'malformed';
@@ -177,5 +186,6 @@ function checkClaims(
 }
 
 function rejected(reason: RejectReason, claims?: Claims): TokenVerification {
-  return { kind: 'rejected', reason, audiences: claims?.audiences ?? [] };
+  const { audiences = [], byRules } = claims ?? {};
+  return { kind: 'rejected', reason, audiences, ...(byRules && { expected: byRules.expected }) };
 }

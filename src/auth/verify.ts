@@ -199,13 +199,13 @@ function isRevoked(claims: Claims, client: Registered): boolean {
 }
 
 function refusalOf(
-  { reason, audiences }: Extract<TokenVerification, { kind: 'rejected' }>,
+  { reason, audiences, expected }: Extract<TokenVerification, { kind: 'rejected' }>,
   { domain }: Tenant,
 ): Authentication {
   if (reason === 'unavailable') return { kind: 'unverifiable' };
   if (reason !== 'audience') return { kind: 'invalid', message: messages[reason] };
   const quoted = audiences.join(',').slice(0, QUOTED_LENGTH_MAX);
-  const message = `Bad audience: ${quoted}, expected: ${audienceOf(domain)}`;
+  const message = `Bad audience: ${quoted}, expected: ${expected ?? audienceOf(domain)}`;
   return { kind: 'invalid', message };
 }
 

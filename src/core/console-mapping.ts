@@ -1,5 +1,13 @@
 /** Who may sign in to the console through an identity provider: LEAT_CONSOLE_ROLES, docs/console.md. */
 import { type ConsoleRole, consoleRoles } from './console-session.ts';
+import {
+  claimPath,
+  type ClaimPath,
+  type Claims,
+  fieldOf,
+  isObject,
+  nameOfPath,
+} from './claim-path.ts';
 import { mailbox } from './mailbox.ts';
 import { type Parse, type Parsed, tenantName } from './value.ts';
 
@@ -8,14 +16,10 @@ export interface ConsoleMapping {
   /** `<tenant>/<claim>:<value>`: the entry without its role; unique. */
   readonly id: string;
   readonly tenantName: string;
-  /** Names that lead to the claim: its own, or those of the objects that it is in and its own. */
-  readonly claim: readonly string[];
+  readonly claim: ClaimPath;
   readonly value: string;
   readonly role: ConsoleRole;
 }
-
-/** What a provider says about a person: the fields of an ID token or of its userinfo endpoint. */
-export type Claims = Readonly<Record<string, unknown>>;
 
 /** The entry as sessions have it is no longer than this. */
 const idCharactersMax = 256;
@@ -60,7 +64,7 @@ const mappingOf: Parse<ConsoleMapping> = (text) => {
   const { name, value } = condition.value;
   if (/[\p{C}\p{Z}]/u.test(name)) return { problem: 'has a blank in the name of its claim' };
   if (/[\p{C}\p{Zl}\p{Zp}]/u.test(value)) return { problem: 'has control characters in its value' };
-  const claim = pathOf(name);
+  const claim = claimPath(name);
   if (claim === undefined) return { problem: 'has a JSON pointer with a ~ that is not ~0 or ~1' };
   return {
     value: { id: idOf(tenant.value, name, value), tenantName: tenant.value, claim, value, role },
@@ -104,14 +108,6 @@ function idOf(tenant: string, name: string, value: string): string {
   return `${tenant}/${isPlain ? name : `"${name}"`}:${value}`;
 }
 
-/** Returns the names that lead to a claim: a name, or a JSON pointer (RFC 6901), which begins with a slash. */
-function pathOf(name: string): readonly string[] | undefined {
-  if (!name.startsWith('/')) return [name];
-  if (/~(?![01])/.test(name)) return undefined;
-  const unescaped = (part: string): string => part.replaceAll('~1', '/').replaceAll('~0', '~');
-  return name.slice(1).split('/').map(unescaped);
-}
-
 /**
  * Returns the mapping that a person with these claims has in a tenant, that of the most powerful role if
  * there are several, the first one among those; `undefined` when there is none.
@@ -146,7 +142,7 @@ export function soughtIn(
   const sought = mappings
     .filter(({ tenantName: name }) => name === tenant)
     .map(({ claim }) => {
-      const name = claim.length === 1 ? claim.join() : `/${claim.map(escaped).join('/')}`;
+      const name = nameOfPath(claim);
       return fieldOf(claims, claim) === undefined ? `${name} (absent)` : name;
     });
   const [shown, more] = [
@@ -154,10 +150,6 @@ export function soughtIn(
     new Set(sought).size - soughtShown,
   ];
   return shown.join(', ') + (more > 0 ? ` and ${more} more` : '');
-}
-
-function escaped(part: string): string {
-  return part.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 /** Returns the role that a mapping gives now, by its id; `undefined` when it is not in the setting. */
@@ -193,24 +185,6 @@ function hasValue(claims: Claims, { claim, value }: ConsoleMapping): boolean {
   const form = (text: unknown): unknown =>
     claim.length === 1 && field.name === 'email' && typeof text === 'string' ? mailbox(text) : text;
   return [present].flat().some((each) => form(each) === form(value));
-}
-
-/** Returns the object that has a claim, and the name it has there; `undefined` when there is none. */
-function fieldOf(
-  claims: Claims,
-  path: readonly string[],
-): { readonly owner: Claims; readonly name: string } | undefined {
-  let owner: unknown = claims;
-  for (const [depth, name] of path.entries()) {
-    if (!isObject(owner) || !Object.hasOwn(owner, name)) return undefined;
-    if (depth === path.length - 1) return { owner, name };
-    owner = owner[name];
-  }
-  return undefined;
-}
-
-function isObject(value: unknown): value is Claims {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

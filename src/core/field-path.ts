@@ -10,8 +10,8 @@ export function fieldNames(path: string): readonly string[] | undefined {
   return names.includes('') ? undefined : names;
 }
 
-/** RFC 6901 section 3. */
-function pointerNames(pointer: string): readonly string[] | undefined {
+/** Returns the names in a JSON Pointer (RFC 6901 section 3); `undefined` for an invalid one. */
+export function pointerNames(pointer: string): readonly string[] | undefined {
   if (/~(?![01])/.test(pointer)) return undefined;
   return pointer
     .slice(1)

@@ -12,7 +12,15 @@ import {
   valueOf,
   watchdogSeconds as watchdogSetting,
 } from '../core/setting.ts';
-import { domain, origin as originValue, pattern, wholeNumber } from '../core/value.ts';
+import { type ClaimRules, claimRules } from '../core/claim-rules.ts';
+import {
+  domain,
+  issuerUrl,
+  type Parse,
+  origin as originValue,
+  pattern,
+  wholeNumber,
+} from '../core/value.ts';
 
 /** The settings of the message API: docs/message-api.md#settings. */
 export interface MessageSettings {
@@ -23,8 +31,10 @@ export interface MessageSettings {
   /** The only origin whose pages may read the responses. */
   readonly origin: string;
   readonly audience: string;
-  /** `host[:port]` of the authorization server; absent: the first tenant is the issuer. */
+  /** `host[:port]` of the authorization server, or its issuer, an `https://` URL; absent: the first tenant is the issuer. */
   readonly issuerDomain: string | undefined;
+  /** How its tokens are read. */
+  readonly claims: ClaimRules | undefined;
   /** LEAT_MAX_CONNECTIONS_PER_ADDRESS and LEAT_TRUST_PROXY. */
   readonly maxConnectionsPerAddress: number;
   /** LEAT_KEEP_ALIVE_SECONDS. */
@@ -69,13 +79,14 @@ export function readMessageSettings(
   const origin = read(settings.origin);
   const audience = read(settings.audience);
   const issuerDomain = read(settings.issuerDomain);
+  const claims = read(settings.claims, false);
   if (host === undefined || port === undefined) return { problems };
   if (origin === undefined || audience === undefined) return { problems };
   if (maxConnectionsPerAddress === undefined || trustProxy === undefined) return { problems };
   if (keepAliveSeconds === undefined || watchdogSeconds === undefined) return { problems };
   if (problems.length > 0) return { problems };
   const { variable: portVariable } = portSetting;
-  const api = { portVariable, origin, audience, issuerDomain };
+  const api = { portVariable, origin, audience, issuerDomain, claims };
   const shared = { maxConnectionsPerAddress, keepAliveSeconds, trustProxy, watchdogSeconds };
   return { settings: { host, port, ...api, ...shared } };
 }
@@ -87,8 +98,9 @@ export function describeMessageSettings(texts: ReadonlyMap<string, string>): str
 
 /** Returns the settings of the message API, in the same order. */
 export function showMessageSettings(texts: ReadonlyMap<string, string>): ShownSetting[] {
-  return [portSettingOf(texts), settings.origin, settings.audience, settings.issuerDomain].map(
-    (setting) => showSetting(setting, texts.get(setting.variable)),
+  const { origin, audience, issuerDomain, claims } = settings;
+  return [portSettingOf(texts), origin, audience, issuerDomain, claims].map((setting) =>
+    showSetting(setting, texts.get(setting.variable)),
   );
 }
 
@@ -97,6 +109,16 @@ function portSettingOf(texts: ReadonlyMap<string, string>): Setting<number> {
   const isAppPort = !texts.has('PORT') && texts.has('APP_PORT');
   return isAppPort ? { ...settings.port, variable: 'APP_PORT' } : settings.port;
 }
+
+/** A domain, or an issuer as it is in its tokens; its `https://` may be left out where it has a path. */
+const issuerLocation: Parse<string> = (text) => {
+  const hasScheme = text.startsWith('https://');
+  if (!text.includes('/')) return domain(text);
+  const issuer = issuerUrl(hasScheme ? text : `https://${text}`);
+  const isPlain = !/[\s\p{C}]|.:\/\/|[^:]\/\//u.test(text.replace(/^https:\/\//, ''));
+  if ('value' in issuer && isPlain) return issuer;
+  return { problem: 'is not host[:port], host[:port]/path or https://host[:port][/path]' };
+};
 
 const settings = {
   port: {
@@ -120,9 +142,15 @@ const settings = {
   },
   issuerDomain: {
     variable: 'TOKEN_ISSUER_DOMAIN',
-    parse: domain,
+    parse: issuerLocation,
     otherwise: 'first tenant',
     example: 'login.example.com',
-    doc: 'domain of the authorization server; its issuer is https://<domain>/',
+    doc: 'domain of the authorization server, whose issuer is https://<domain>/, or domain/path',
+  },
+  claims: {
+    variable: 'TOKEN_CLAIMS',
+    parse: claimRules('permissions', 'prefix'),
+    example: 'permissions=/realm_access/roles',
+    doc: 'the claim with the permissions, where it has another name',
   },
 } as const satisfies Record<string, Setting>;

@@ -111,6 +111,7 @@ function createAccess(store: Store, { config, clock, log, network }: ManagementA
       report: (error) => log.warn({ err: error }, 'the keys of a trusted issuer cannot be fetched'),
     },
     config.trustedIssuers,
+    config.trustedIssuerClaims,
   );
   const { clients } = store;
   const { managementTokenSeconds } = config;

@@ -7,7 +7,7 @@ import { get as getSecurely, type RequestOptions } from 'node:https';
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { FetchDeps } from '../auth/bounded-fetch.ts';
-import { createRemoteKeys, keySetAt } from '../auth/remote-keys.ts';
+import { createRemoteKeys, keySetAt, keySetOfIssuer } from '../auth/remote-keys.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import { type Config, endsTls, tenantDomainOf, usesPlainHttp } from '../config.ts';
 import { badPortProblem } from '../core/bad-port.ts';
@@ -29,7 +29,8 @@ export interface MessageService {
 export interface Issuer {
   /** `iss` of its tokens. */
   readonly issuer: string;
-  readonly keySetUrl: string;
+  /** Absent: the discovery document has it. */
+  readonly keySetUrl?: string;
   /** `Host` header of the request for the keys; default: the host of the URL. */
   readonly keySetHost?: string;
   /**
@@ -53,11 +54,15 @@ export async function startMessageService(deps: MessageServiceDeps): Promise<Mes
     log.warn({ err: error }, 'the keys of the issuer cannot be fetched');
   const keys = createRemoteKeys(
     { fetch: await fetchFrom(issuer), clock, report },
-    keySetAt(issuer.keySetUrl),
+    issuer.keySetUrl === undefined ? keySetOfIssuer(issuer.issuer) : keySetAt(issuer.keySetUrl),
   );
   const server = createMessageServer({
     origin: settings.origin,
-    trust: { issuer: issuer.issuer, audience: settings.audience, keys },
+    trust: {
+      issuer: issuer.issuer,
+      audience: settings.audience,
+      keys: { ...keys, rules: settings.claims },
+    },
     clock,
     report: (error) => log.error({ err: error }, 'a request failed'),
     connections: settings,
@@ -87,8 +92,10 @@ export function issuerFor(
   return issuerOfService(service);
 }
 
-function issuerAt(domain: string): Issuer {
-  const issuer = `https://${domain}/`;
+/** An issuer that is more than a domain publishes its keys anywhere. */
+function issuerAt(location: string): Issuer {
+  if (location.includes('/')) return { issuer: location };
+  const issuer = `https://${location}/`;
   return { issuer, keySetUrl: `${issuer}.well-known/jwks.json` };
 }
 

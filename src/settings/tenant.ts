@@ -1,3 +1,4 @@
+import { issuerRules } from '../core/claim-rules.ts';
 import type { Setting } from '../core/setting.ts';
 import {
   domain,
@@ -57,5 +58,12 @@ export const tenantSettings = {
     fallback: '',
     example: 'https://login.example.com/',
     doc: 'external issuers whose tokens are accepted, comma separated',
+  },
+  trustedIssuerClaims: {
+    variable: 'LEAT_TRUSTED_ISSUER_CLAIMS',
+    parse: issuerRules,
+    fallback: '',
+    example: 'https://acme.okta.com/oauth2/default client=cid scope=scp',
+    doc: 'claims of these issuers that have other names, <issuer> <name>=<claim>, comma separated',
   },
 } as const satisfies Record<string, Setting>;

@@ -203,7 +203,7 @@ describe('cost of bad tokens', () => {
         !(verification instanceof Promise) && verification.kind === 'rejected',
         'returned without a promise',
       );
-      assert.equal(verification.reason, 'malformed');
+      assert.equal(verification.reason, 'too_long');
     }
     assert.equal(keys.lookups.length, 1);
   });

@@ -9,7 +9,7 @@ import { createGzip } from 'node:zlib';
 import { before, describe, test, type TestContext } from 'node:test';
 import { exportJWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import type { FetchDeps } from '../../src/auth/bounded-fetch.ts';
-import type { Claims } from '../../src/core/console-mapping.ts';
+import type { Claims } from '../../src/core/claim-path.ts';
 import { createOpenIdProvider, type OpenIdProvider } from '../../src/auth/openid-provider.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { systemClock } from '../../src/clock.ts';

@@ -150,6 +150,22 @@ describe('remote keys', () => {
     }
   });
 
+  test('remote keys: a token without kid has the key without one, or the only key', async () => {
+    const [first = {}, second = {}] = jwks;
+    const unnamed = { ...second, kid: undefined };
+    const sets: [keys: object[], found: number | undefined][] = [
+      [[first], 0],
+      [[first, { ...second, use: 'enc' }], 0],
+      [[first, second], undefined],
+      [[first, unnamed], 1],
+      [[unnamed, { ...first, kid: undefined }], 1],
+    ];
+    for (const [keys, found] of sets) {
+      remote.handlers['/keys'] = json({ keys });
+      assert.equal(await find(keysAt(), ''), found, JSON.stringify(keys.length));
+    }
+  });
+
   test('remote keys: an unchanged key keeps its object after a refresh', async () => {
     const source = keysAt();
     const key = await source.keyFor('key 0', clock.now());

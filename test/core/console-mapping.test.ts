@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import type { Claims } from '../../src/core/claim-path.ts';
 import {
-  type Claims,
   claimsOf,
   type ConsoleMapping,
   consoleMappings,

@@ -28,6 +28,7 @@ describe('settings of the message API alone', () => {
         origin: 'https://app.example.com',
         audience: 'https://messages.example.com',
         issuerDomain: 'login.example.com',
+        claims: undefined,
         maxConnectionsPerAddress: 1000,
         keepAliveSeconds: 650,
         trustProxy: [],
@@ -63,6 +64,7 @@ describe('settings of the message API next to the management API', () => {
         origin: 'http://localhost:4040',
         audience: 'https://messages.example.com',
         issuerDomain: undefined,
+        claims: undefined,
         maxConnectionsPerAddress: 1000,
         keepAliveSeconds: 650,
         trustProxy: [],
@@ -110,9 +112,13 @@ describe('values of settings', () => {
     ],
     TOKEN_AUDIENCE: ['a b', '\ta', 'x'.repeat(601)],
     TOKEN_ISSUER_DOMAIN: [
-      'https://x',
-      'x/',
-      'x/y',
+      'http://x',
+      'http://x/y',
+      'https://user@x/y',
+      'x//y',
+      'x/y?z',
+      'x/y#z',
+      'x/y z',
       'x:0',
       'x:65536',
       'user@x',
@@ -120,6 +126,7 @@ describe('values of settings', () => {
       '',
       'a..b',
     ].filter((text) => text !== ''),
+    TOKEN_CLAIMS: ['scp', 'client=cid', 'permissions=', 'prefix=a prefix=b', 'permissions=/a~b'],
     LEAT_HOST: ['x y', 'http://x', '[::1]'],
   };
   for (const [variable, texts] of Object.entries(invalid)) {
@@ -150,7 +157,17 @@ describe('values of settings', () => {
         'https://xn--bcher-kva.example',
       ],
       TOKEN_AUDIENCE: ['urn:messages', 'x', 'https://x/äöü?y#z'],
-      TOKEN_ISSUER_DOMAIN: ['localhost:8443', '127.0.0.1', '[::1]:8443', 'tenant.eu.example.com'],
+      TOKEN_ISSUER_DOMAIN: [
+        'localhost:8443',
+        '127.0.0.1',
+        '[::1]:8443',
+        'tenant.eu.example.com',
+        'x/y',
+        'x:8443/a/b/',
+        'https://x',
+        'https://x/y',
+      ],
+      TOKEN_CLAIMS: ['permissions=/realm_access/roles', ' prefix=a/  permissions=scope '],
     };
     for (const [variable, texts] of Object.entries(valid)) {
       for (const text of texts)

@@ -734,6 +734,7 @@ async function startMessages(
     portVariable: 'PORT',
     origin: 'https://app.example.com',
     audience: `${issuer.issuer}api/v2/`,
+    claims: undefined,
     maxConnectionsPerAddress: 1000,
     keepAliveSeconds: 650,
     trustProxy: [],
