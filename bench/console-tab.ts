@@ -1,5 +1,5 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { contentSelectors } from '../test/helpers/console-page.ts';
+import { contentSelectors, followLink } from '../test/helpers/console-page.ts';
 import { waitFor } from '../test/helpers/leat.ts';
 import type { MeasuredPage, Press } from './console-pages.ts';
 import { wait } from './proc.ts';
@@ -11,7 +11,7 @@ export type SignedIn = Awaited<ReturnType<BrowserContext['storageState']>>;
 export async function signIn(browser: Browser, link: string): Promise<SignedIn> {
   const context = await browser.newContext();
   const page = await context.newPage();
-  await page.goto(link);
+  await followLink(page, link);
   await page.locator(contentSelectors.signedIn).first().waitFor();
   const state = await context.storageState();
   await context.close();

@@ -39,7 +39,7 @@ import type { TenantDirectory } from './tenants.ts';
 
 export interface ConsoleSessionDeps {
   readonly store: Pick<Store, 'recording'>;
-  readonly sessions: Pick<SessionReader, 'drop'>;
+  readonly sessions: Pick<SessionReader, 'read' | 'drop'>;
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly audit: Pick<AuditRecorder, 'note'>;
   readonly tenants: Pick<TenantDirectory, 'ofBrowser' | 'refusal' | 'isFirst'>;
@@ -82,7 +82,7 @@ export function registerConsoleSession(app: FastifyInstance, deps: ConsoleSessio
     if (found instanceof Problem && found.status !== 401) throw found;
     reply.header('set-cookie', clearedCookie(deps.isSecure(request.raw)));
     if (found instanceof Problem) throw found;
-    await signOut(deps, request, context, found);
+    await signOut(deps, request, context.tenant, found);
     return send(reply, 204, {});
   });
 }
@@ -137,17 +137,18 @@ function admitSignIn(deps: ConsoleSessionDeps, request: FastifyRequest, reply: F
   if (problem !== undefined) throw problem;
 }
 
-/** Redeems a code. A cookie that the request has is no part of it: the session is a new one. */
+/** Redeems a code. The session is a new one; that of the cookie, which it replaces, ends. */
 async function signIn(
   deps: ConsoleSessionDeps,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { host } = deps.clientAddressOf(request.raw);
-  const tenant = deps.tenants.ofBrowser(host);
-  if (tenant === undefined) throw deps.tenants.refusal(host, deps.clock.now());
+  const client = deps.clientAddressOf(request.raw);
+  const tenant = deps.tenants.ofBrowser(client.host);
+  if (tenant === undefined) throw deps.tenants.refusal(client.host, deps.clock.now());
   const { code } = await readCode(request, reply);
   const { id, secret, hash } = newSession(deps);
+  const former = await deps.sessions.read(request.raw, { tenant, client }, false);
   const codeHash = secretHash(code);
   const redeemed =
     codeHash &&
@@ -162,6 +163,7 @@ async function signIn(
       'www-authenticate': `Bearer realm="${tenant.domain}"`,
     });
   }
+  if (former?.kind === 'session') await signOut(deps, request, tenant, former);
   reply.header('set-cookie', sessionCookie(secret, deps.isSecure(request.raw)));
   return send(reply, 201, { body: show(deps, tenant, redeemed) });
 }
@@ -186,7 +188,7 @@ async function readCode(request: FastifyRequest, reply: FastifyReply): Promise<C
 async function signOut(
   { store, sessions, clock, random, clientAddressOf }: ConsoleSessionDeps,
   request: FastifyRequest,
-  { tenant }: AuthContext,
+  tenant: Tenant,
   session: VerifiedSession,
 ): Promise<void> {
   const { clientId, session: caller } = session.caller;

@@ -11,7 +11,7 @@ import { Problem } from './parts/loaded.tsx';
 import { Toasts } from './parts/notice.tsx';
 import { hasCode, openSession, type Session, sessionState } from './session.ts';
 import { Shell } from './shell.tsx';
-import { SignIn } from './sign-in.tsx';
+import { AskToSignIn, SignIn } from './sign-in.tsx';
 import { applyTheme } from './theme.ts';
 
 const EventPage = lazyPage(async () => (await import('./event.tsx')).EventPage);
@@ -94,6 +94,8 @@ function Console() {
     case 'signed-out':
     case 'ended':
       return <SignIn {...value} />;
+    case 'asking':
+      return <AskToSignIn {...value} />;
     case 'signed-in':
       return <Pages session={value.session} />;
   }
@@ -116,7 +118,10 @@ function start(): void {
   // A link that is opened in this tab changes the address only after the #; what the former session has
   // read goes with the page.
   addEventListener('hashchange', () => {
-    if (sessionState.value.kind === 'signed-in' && hasCode()) location.reload();
+    const { kind } = sessionState.value;
+    if (!hasCode()) return;
+    if (kind === 'signed-in') location.reload();
+    if (kind === 'asking') void openSession();
   });
 }
 

@@ -23,6 +23,11 @@ export type SessionState =
   | { readonly kind: 'loading' }
   | { readonly kind: 'signed-in'; readonly session: Session }
   | {
+      /** The address is that of a one-time link: any site can lead a browser to one. */
+      readonly kind: 'asking';
+      readonly code: string;
+    }
+  | {
       readonly kind: 'signed-out' | 'ended';
       /** Where a sign-in with the identity provider begins; absent without one. */
       readonly login: string | undefined;
@@ -38,19 +43,29 @@ export function hasCode(): boolean {
   return new URLSearchParams(location.hash.slice(1)).has('code');
 }
 
-/** Signs in by the code of a one-time link, else reads who is signed in. Removes both from the URL. */
+/** Reads who is signed in, and asks before the code of a one-time link is used. Removes it from the URL. */
 export async function openSession(): Promise<void> {
   const { code, error } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   // At once: a code must not stay in the history of the browser.
   if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search);
+  if (code !== undefined) {
+    sessionState.value = { kind: 'asking', code };
+    return;
+  }
   try {
-    const session =
-      code === undefined
-        ? await sendTo('/console/session', { method: 'GET' })
-        : await sendTo('/console/session', { method: 'POST', body: { code } });
+    signedIn((await sendTo('/console/session', { method: 'GET' })) as Session);
+  } catch (thrown) {
+    sessionState.value = stateAfter(thrown, error);
+  }
+}
+
+/** Signs in by the code of a one-time link; the server ends the session that this replaces. */
+export async function redeemCode(code: string): Promise<void> {
+  try {
+    const session = await sendTo('/console/session', { method: 'POST', body: { code } });
     signedIn(session as Session);
   } catch (thrown) {
-    sessionState.value = stateAfter(thrown, code === undefined ? error : 'link');
+    sessionState.value = stateAfter(thrown, 'link');
   }
 }
 

@@ -1,8 +1,8 @@
-import { useEffect } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Code } from './parts/copy.tsx';
 import { Notice } from './parts/notice.tsx';
 import { queries } from './queries.ts';
-import { openSession, resumeSession, type SessionState } from './session.ts';
+import { openSession, redeemCode, resumeSession, type SessionState } from './session.ts';
 import { hasUnsaved } from './unsaved.ts';
 
 type Ended = Extract<SessionState, { readonly kind: 'signed-out' | 'ended' }>;
@@ -50,6 +50,44 @@ export function SignIn({ login, error, kind }: Ended) {
             In a checkout of Leat: <code>npm run leat -- console</code>. With{' '}
             <code>--role viewer</code> the link is for somebody who may look only.
           </p>
+        </div>
+      </div>
+    </main>
+  );
+}
+
+type Asking = Extract<SessionState, { readonly kind: 'asking' }>;
+
+/** The page of a one-time link. A page of another site could have led here, with a link of somebody else. */
+export function AskToSignIn({ code }: Asking) {
+  const [isSending, setSending] = useState(false);
+  const accept = (): void => {
+    setSending(true);
+    void redeemCode(code);
+  };
+  useEffect(() => {
+    document.title = 'Sign in · Leat';
+    // What one person has read is not for the next.
+    queries.clear();
+  }, []);
+  return (
+    <main class="gate">
+      <div class="panel stack">
+        <div class="row">
+          <img src={logo} width="32" height="32" alt="" />
+          <h1>Sign in by this link?</h1>
+        </div>
+        <p>
+          Sign in only by a link that you asked for. If you are signed in here already, that session
+          ends.
+        </p>
+        <div class="row">
+          <button type="button" class="button primary" disabled={isSending} onClick={accept}>
+            Sign in
+          </button>
+          <button type="button" class="button" onClick={() => void openSession()}>
+            Cancel
+          </button>
         </div>
       </div>
     </main>

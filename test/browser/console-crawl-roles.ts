@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { prepareCrawl } from '../helpers/console-crawl-script.ts';
 import { crawl } from '../helpers/console-crawl.ts';
 import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
-import type { ConsoleRole, Installation } from '../helpers/console-page.ts';
+import { type ConsoleRole, followLink, type Installation } from '../helpers/console-page.ts';
 import {
   consoleClient,
   type IdentityProvider,
@@ -43,7 +43,7 @@ export const start = (): string => `${installation.origin}/console/`;
 /** Uses the page for signing in, then signs in. */
 const ways: Readonly<Record<string, (page: Page, role: ConsoleRole) => Promise<void>>> = {
   'a one-time link': async (page, role) => {
-    await page.goto(await installation.link(role));
+    await followLink(page, await installation.link(role));
   },
   'an identity provider': async (page, role) => {
     await page.goto(start());

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { createStream } from '../helpers/api-client.ts';
 import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
-import type { Installation } from '../helpers/console-page.ts';
+import { acceptLink, followLink, type Installation } from '../helpers/console-page.ts';
 
 describe('signing in to the console with a one-time link', () => {
   let installation: Installation;
@@ -43,7 +46,7 @@ describe('signing in to the console with a one-time link', () => {
     async (t) => {
       const { page, findings } = await openConsole(t, { installation, role: 'signed out' });
       const link = await installation.link();
-      await page.goto(link);
+      await followLink(page, link);
       await heading(page, 'Overview');
       const [cookie] = await page.context().cookies();
       const log = installation.leat.output();
@@ -54,7 +57,7 @@ describe('signing in to the console with a one-time link', () => {
       await page.context().clearCookies();
       // Another fragment alone would not load the page again.
       await page.goto('about:blank');
-      await page.goto(link);
+      await followLink(page, link);
       await heading(page, 'Sign in to Leat');
       await page.getByText('This link was used already').waitFor();
       await page.getByRole('region', { name: 'command' }).getByText('leat console').waitFor();
@@ -71,6 +74,7 @@ describe('signing in to the console with a one-time link', () => {
       await heading(page, 'Sign in to Leat');
       const { hash } = new URL(await installation.link());
       await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+      await acceptLink(page);
       await heading(page, 'Streams');
       assert.equal(page.url(), `${installation.origin}/console/streams`);
     },
@@ -84,11 +88,48 @@ describe('signing in to the console with a one-time link', () => {
       await heading(page, 'Overview');
       const { hash } = new URL(await installation.link('operator'));
       await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+      await acceptLink(page);
       const places = page.getByRole('navigation', { name: 'Places', exact: true });
       await places.getByRole('link', { name: 'Users' }).waitFor();
       assert.equal(page.url(), `${installation.origin}/console/`);
     },
   );
+
+  test('a page of another site that leads to a link signs nobody in unless they say so, and the replaced session ends', async (t) => {
+    const { page } = await openConsole(t, { installation, role: 'viewer' });
+    await heading(page, 'Overview');
+    const [former] = await page.context().cookies();
+    const evil = await page.context().newPage();
+    const link = await installation.link('operator');
+    const other = createServer((_request, response) => {
+      response.setHeader('content-type', 'text/html');
+      response.end(`<a href="${link}">A cat</a>`);
+    }).listen(0, '127.0.0.1');
+    t.after(() => other.close());
+    await once(other, 'listening');
+    await evil.goto(`http://127.0.0.1:${(other.address() as AddressInfo).port}/`);
+    await evil.getByRole('link', { name: 'A cat' }).click();
+    await heading(evil, 'Sign in by this link?');
+    assert.doesNotMatch(evil.url(), /code/);
+    assert.deepEqual(await page.context().cookies(), [former], 'nothing has happened');
+
+    await evil.goto('about:blank');
+    await evil.goto(link);
+    await evil.getByText('If you are signed in here already, that session ends.').waitFor();
+    await evil.getByRole('button', { name: 'Cancel' }).click();
+    await heading(evil, 'Overview');
+    assert.deepEqual(await page.context().cookies(), [former]);
+
+    await evil.goto('about:blank');
+    await followLink(evil, link);
+    await heading(evil, 'Overview');
+    const [present] = await page.context().cookies();
+    assert.notEqual(present?.value, former?.value);
+    const cookie = `leat_console=${former?.value ?? ''}`;
+    const headers = { cookie, 'sec-fetch-site': 'same-origin', 'leat-console': '1' };
+    const session = await fetch(`${installation.origin}/console/session`, { headers });
+    assert.equal(session.status, 401, 'the replaced session has ended');
+  });
 
   test(
     'after signing out nothing is shown and the cookie opens nothing',
@@ -120,6 +161,7 @@ describe('signing in to the console with a one-time link', () => {
       await page.getByText('Your session has ended.').waitFor();
       const { hash } = new URL(await installation.link());
       await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+      await acceptLink(page);
       await heading(page, 'Streams');
       assert.match(page.url(), /\/console\/streams\?q=crm$/);
     },
@@ -148,7 +190,7 @@ describe('signing in to the console with a one-time link', () => {
       await installation.operator('console', 'end', '--all');
       await page.getByText('What you have not saved is kept in this tab').waitFor();
       const other = await page.context().newPage();
-      await other.goto(await installation.link());
+      await followLink(other, await installation.link());
       await heading(other, 'Overview');
       // Headless tabs never lose the focus: the page is told so as a browser does.
       await page.evaluate(`dispatchEvent(new Event('focus'))`);
@@ -179,6 +221,7 @@ describe('signing in to the console with a one-time link', () => {
     await heading(page, 'Sign in to Leat');
     const { hash } = new URL(await installation.link());
     await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+    await acceptLink(page);
     await heading(page, 'kept');
     assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'kept');
   });

@@ -224,9 +224,22 @@ export async function openTab(
   };
 }
 
+/** Follows a one-time link, and says that it is to sign in. */
+export async function followLink(page: Page, link: string): Promise<void> {
+  await page.goto(link);
+  await acceptLink(page);
+}
+
+/** Says that the link that a page has been led to is to sign in. */
+export async function acceptLink(page: Page): Promise<void> {
+  await page.getByRole('heading', { name: 'Sign in by this link?' }).waitFor();
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByRole('heading', { name: 'Sign in by this link?' }).waitFor({ state: 'detached' });
+}
+
 /** Follows a one-time link, and waits until the console has a session. */
 async function signIn(page: Page, link: string): Promise<void> {
-  await page.goto(link);
+  await followLink(page, link);
   const { signedIn, signedOut } = contentSelectors;
   await page.locator(`${signedIn}, ${signedOut}`).first().waitFor();
   const signInPage = page.locator('main.gate');
