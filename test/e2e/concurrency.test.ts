@@ -34,6 +34,11 @@ runServer({ LEAT_RETRY_DELAYS_MS: '5,5,5' }, (running) => {
 
 const together = 20;
 
+interface Accepted {
+  readonly id: string;
+  readonly offset: string;
+}
+
 describe('concurrent requests', () => {
   test('two creates with one name: one stream is created', async (t) => {
     const endpoint = await endpointOf(t);
@@ -65,13 +70,13 @@ describe('concurrent requests', () => {
       // Alone, twice in a batch, and after another event.
       const bodies: object[] = [event, [event, event], [{ type, data: {} }, event]];
       const body = bodies[index % bodies.length];
-      const accepted = await expectBody<object | object[]>(
+      const accepted = await expectBody<Accepted | Accepted[]>(
         202,
         leat.send('POST', '/api/v2/events', body),
       );
-      return Array.isArray(accepted) ? (accepted.at(-1) as object) : accepted;
+      return Array.isArray(accepted) ? (accepted.at(-1) ?? { id: '', offset: '' }) : accepted;
     });
-    assert.equal(new Set(stored.map((one) => JSON.stringify(one))).size, 1);
+    assert.equal(new Set(stored.map(({ id, offset }) => `${id} ${offset}`)).size, 1);
     const neighbours = Array.from({ length: together }, (_, index) => index % 3).filter(
       (kind) => kind === 2,
     ).length;
@@ -79,7 +84,7 @@ describe('concurrent requests', () => {
     const marker = await publish(leat, type);
     await waitForStats(leat, stream.id, { delivered: 2 + neighbours });
     assert.equal(endpoint.of(marker).length, 1);
-    assert.equal(endpoint.of((stored[0] as { id: string }).id).length, 1);
+    assert.equal(endpoint.of(stored[0]?.id ?? '').length, 1);
   });
 
   test('offsets of many publishers have no gap and no duplicate', async () => {
