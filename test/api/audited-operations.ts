@@ -1,3 +1,4 @@
+import { doneDismissal } from './failure-work.ts';
 import type { ApiFixture } from './fixture.ts';
 import { failed, type Fixture, retry } from '../store/contract/fixture.ts';
 
@@ -25,6 +26,7 @@ interface Made {
   failure: string;
   replay: string;
   redelivery: string;
+  dismissal: string;
 }
 
 type Next = (made: Made) => Omit<AuditedRequest, 'operationId' | 'targets'> & {
@@ -53,9 +55,11 @@ export async function callAll(
     failure: '',
     replay: '',
     redelivery: '',
+    dismissal: '',
   };
   for (const [operationId, next] of Object.entries(requests(secret))) {
     if (operationId === 'redeliverEvent') made.failure = await failSome(storeFixture, made.stream);
+    if (operationId === 'reopenDismissal') await doneDismissal(fixture, made.dismissal);
     const { made: note, targets, ...request } = next(made);
     const headers = {
       'user-agent': `Terraform/1.2 ${secret('user-agent')}`,
@@ -177,6 +181,12 @@ function streamRequests(secret: Secret): Record<string, Next> {
       path: '/dismissals',
       body: { error_codes: ['http_410'] },
       targets: () => [made.stream],
+      made: ({ id = '' }) => (made.dismissal = id),
+    }),
+    reopenDismissal: (made) => ({
+      method: 'POST',
+      path: `/dismissals/${made.dismissal}/reopen`,
+      targets: () => [made.dismissal],
     }),
     startRedelivery: (made) => ({
       method: 'POST',

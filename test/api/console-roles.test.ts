@@ -296,6 +296,7 @@ viewer   support  operator readRedelivery
 -        support  operator cancelRedelivery
 -        support  operator dismissEventDeliveries
 viewer   support  operator readDismissal
+-        support  operator reopenDismissal
 -        support  operator startReplay
 viewer   support  operator listReplays
 viewer   support  operator readReplay

@@ -152,10 +152,8 @@ describe('dismissals', () => {
     const read = await fixture.send('GET', `/event-streams/${stream.id}/deliveries/${ids[0]}`);
     assert.equal(read.status, 200);
     const unknown = await fixture.send('POST', '/dismissals/dsm_AAAAAAAAAAAAAAAAAAAAAA/reopen');
-    assert.deepEqual(
-      [unknown.status, unknown.body.message],
-      [404, 'The dismissal does not exist.'],
-    );
+    const message = 'The dismissal does not exist: dsm_AAAAAAAAAAAAAAAAAAAAAA';
+    assert.deepEqual([unknown.status, unknown.body.message], [404, message]);
   });
 
   test('dismissals: an unknown stream and an unknown dismissal are 404', async () => {

@@ -121,6 +121,7 @@ describe('GET received', () => {
       'content-length': String(Buffer.byteLength(rest.body)),
       'content-type': 'application/json',
       'user-agent': 'Leat/1',
+      accept: '*/*',
       'x-key': '***',
       'webhook-id': 'evt_2',
     });

@@ -29,8 +29,8 @@ describe('leat events publish', { concurrency: 2 }, () => {
     const second = await shell.run([...words, '@data.json', '--id', 'key', '--json']);
     const again = await shell.run([...words, '@data.json', '--id', 'key', '--json']);
     assert.equal(again.stdout, second.stdout.replace('}', ',"repeated":true}'));
-    const told = await shell.run([...words, '@data.json', '--id', 'key']);
-    assert.match(told.stdout, /^The log had evt_\w{22} at offset \S+ already\.\n$/);
+    const repeated = await shell.run([...words, '@data.json', '--id', 'key']);
+    assert.match(repeated.stdout, /^The log had evt_\w{22} at offset \S+ already\.\n$/);
     const other = await shell.run([...words, '{}', '--id', 'key']);
     assert.equal(other.code, 5);
     assert.match(

@@ -137,7 +137,7 @@ describe('the reference page', () => {
     for (const path of paths) {
       const { status, body } = await exchange(fixture.port, requestText(`GET ${path}`, []));
       assert.equal(status, 404, path);
-      assert.match(body, /"message":"Not Found"/, path);
+      assert.match(body, /"message":"Not Found: no resource has the path \//, path);
     }
   });
 
