@@ -65,6 +65,8 @@ export async function startReceiver(deps: ReceiverDeps): Promise<LocalReceiver> 
 
 /** Returns whether a page of another site sent a request: any page may send one to loopback. */
 function isOfOtherPage({ headers }: IncomingMessage, own: string): boolean {
-  const site = headers['sec-fetch-site'] ?? 'none';
-  return (headers.origin ?? own) !== own || (site !== 'none' && site !== 'same-origin');
+  const fetchedFrom = headers['sec-fetch-site'] ?? 'none';
+  return (
+    (headers.origin ?? own) !== own || (fetchedFrom !== 'none' && fetchedFrom !== 'same-origin')
+  );
 }
