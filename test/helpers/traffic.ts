@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config.ts';
+import type { Scope } from './cluster.ts';
 import type { Quota } from './quota.ts';
 import type { Running } from './leat.ts';
 import { waitFor } from './wait.ts';
@@ -29,6 +29,8 @@ export interface CountingReceiver {
   startRound(): void;
   /** Waits until each of the events has arrived at each of the streams, given by their names. */
   waitForAll(what: string, streams: readonly string[], ids: Iterable<string>): Promise<void>;
+  /** When each {@link pair} of stream and event arrived first, by the monotonic clock. */
+  readonly arrivedMs: ReadonlyMap<string, number>;
   /** Returns the number of pairs of stream and event that arrived. */
   distinct(): number;
   /** Returns the number of requests. */
@@ -37,35 +39,44 @@ export interface CountingReceiver {
   mostTwiceInOneRound(): number;
   /** While true, requests wait for their response. */
   holding: boolean;
+  /** A request arrives after a random part of this time, unless its sender has gone by then. */
+  latencyMsMax: number;
 }
 
 /** Starts a receiver that ends with the test. */
-export async function startCountingReceiver(t: TestContext): Promise<CountingReceiver> {
-  const seen = new Set<string>();
+export async function startCountingReceiver(t: Scope): Promise<CountingReceiver> {
+  const seen = new Map<string, number>();
   // Arrivals remove themselves from these, so that a poll costs nothing however many are missing.
   const expected = new Set<Set<string>>();
   const twicePerRound: number[] = [];
   const held: (() => void)[] = [];
   let total = 0;
   let holding = false;
+  let latencyMsMax = 0;
   const server = createServer((request, response) => {
     const id = String(request.headers['webhook-id']);
-    const arrived = pair(request.url ?? '', id);
+    const arrived = pair((request.url ?? '').slice(1), id);
     request.resume();
-    request.on('end', () => {
+    const arrive = (): void => {
       total++;
       const round = twicePerRound.length - 1;
       if (seen.has(arrived)) twicePerRound[round] = (twicePerRound[round] ?? 0) + 1;
-      seen.add(arrived);
+      else seen.set(arrived, performance.now());
       for (const missing of expected) missing.delete(arrived);
       const respond = (): void => void response.writeHead(204).end();
       if (holding) held.push(respond);
       else respond();
+    };
+    request.on('end', () => {
+      if (latencyMsMax === 0) return arrive();
+      setTimeout(() => {
+        if (!response.destroyed) arrive();
+      }, Math.random() * latencyMsMax);
     });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  t.after(() => {
+  t.after(async () => {
     server.close();
     server.closeAllConnections();
   });
@@ -77,7 +88,7 @@ export async function startCountingReceiver(t: TestContext): Promise<CountingRec
       twicePerRound.push(0);
     },
     waitForAll: async (what, streams, ids) => {
-      const pairs = Iterator.from(ids).flatMap((id) => streams.map((name) => pair(`/${name}`, id)));
+      const pairs = Iterator.from(ids).flatMap((id) => streams.map((name) => pair(name, id)));
       const missing = new Set(pairs.filter((each) => !seen.has(each)));
       expected.add(missing);
       try {
@@ -87,9 +98,16 @@ export async function startCountingReceiver(t: TestContext): Promise<CountingRec
         expected.delete(missing);
       }
     },
+    arrivedMs: seen,
     distinct: () => seen.size,
     total: () => total,
     mostTwiceInOneRound: () => Math.max(...twicePerRound),
+    get latencyMsMax() {
+      return latencyMsMax;
+    },
+    set latencyMsMax(value) {
+      latencyMsMax = value;
+    },
     get holding() {
       return holding;
     },
@@ -100,8 +118,9 @@ export async function startCountingReceiver(t: TestContext): Promise<CountingRec
   };
 }
 
-function pair(path: string, id: string): string {
-  return `${path} ${id}`;
+/** The key of an event at a stream, given by its name. */
+export function pair(stream: string, id: string): string {
+  return `${stream} ${id}`;
 }
 
 /** Creates a stream of the one type; returns its id. Its requests go to `<endpoint>/<name>`. */
@@ -148,7 +167,7 @@ const retryMs = 20;
  */
 export async function publishOn(
   leat: Running,
-  acknowledged: Set<string>,
+  acknowledged: { add(id: string): unknown },
   { quota, until, patient = false }: PublishOptions,
 ): Promise<void> {
   const publisher = async (sizeMax: number): Promise<void> => {

@@ -4,12 +4,13 @@ import { describe, test } from 'node:test';
 import { search } from '../simulation/search.ts';
 import { mutants } from './all.ts';
 import { mutated, requireFit } from './mutant.ts';
+import { nightMutants } from './nights.ts';
 import { runTest } from './run-test.ts';
 import { cellsOf, rowsIn } from './table.ts';
 import { createTitleSearch } from './titles.ts';
 
 describe('mutants', () => {
-  for (const mutant of mutants) {
+  for (const mutant of [...mutants, ...nightMutants]) {
     test(`the patch fits: ${mutant.name}`, () => {
       assert.notEqual(mutant.before, mutant.after);
       requireFit(mutant);

@@ -1,0 +1,19 @@
+import type { Mutant } from './mutant.ts';
+
+/** Mutants that nights find, which play the whole program: see `test/nights/table.ts`. */
+export const nightMutants: readonly Mutant[] = [
+  {
+    name: 'an acknowledgement before the commit',
+    file: 'store/appender.ts',
+    before: 'const appended = await deps.write(tenant, all, leftMs);',
+    after: `const writing = Promise.resolve(deps.write(tenant, all, leftMs));
+    writing.catch(() => undefined);
+    const appended = all.map(({ id }) => ({ id, offset: 0, repeated: false }));`,
+  },
+  {
+    name: 'a cursor of what was taken',
+    file: 'delivery/window.ts',
+    before: 'return oldest === undefined ? this.#passed : oldest.offset - 1;',
+    after: 'return this.#passed;',
+  },
+];

@@ -1,0 +1,71 @@
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { Scope } from '../helpers/cluster.ts';
+import { createTempStore, type TempStore } from '../helpers/leat.ts';
+import { type PostgresServer, query, startPostgres, throughPort } from '../helpers/postgres.ts';
+import { startTcpProxy, type TcpProxy } from '../helpers/tcp-proxy.ts';
+import type { NightStore } from './night.ts';
+
+/** The databases of nights. */
+
+export interface SqliteStore extends NightStore, Pick<TempStore, 'file' | 'folder'> {}
+
+export async function openSqlite(scope: Scope): Promise<SqliteStore> {
+  const { file, folder, remove } = await createTempStore();
+  scope.after(remove);
+  return {
+    file,
+    folder,
+    url: () => `sqlite:${file}`,
+    // The program keeps the file to itself.
+    ids: ([node]) =>
+      node.without(() => {
+        const database = new DatabaseSync(file, { readOnly: true });
+        const rows = database.prepare('select id from events').all() as { id: string }[];
+        database.close();
+        return rows.map(({ id }) => id);
+      }),
+  };
+}
+
+export interface PostgresStore extends NightStore {
+  readonly server: PostgresServer;
+  /** Between each node, 0-indexed, and the server. */
+  proxy(node: number): TcpProxy;
+  ask<Row extends object>(sql: string): Promise<Row[]>;
+  /** Runs statements in a session of their own, which ends after this time with what it has begun. */
+  hold(lastsMs: number, ...statements: string[]): Promise<void>;
+}
+
+export async function openPostgres(scope: Scope, nodes: number): Promise<PostgresStore> {
+  const server = await startPostgres();
+  scope.after(() => server.close());
+  const url = await server.createDatabase();
+  const proxies: TcpProxy[] = [];
+  scope.after(async () => void (await Promise.all(proxies.map((proxy) => proxy.close()))));
+  while (proxies.length < nodes) proxies.push(await startTcpProxy(server.port));
+  const proxy = (node: number): TcpProxy => {
+    const found = proxies[node];
+    if (found === undefined) throw new Error(`no node ${node}`);
+    return found;
+  };
+  return {
+    server,
+    proxy,
+    url: (node) => throughPort(url, proxy(node).port),
+    ids: async () => {
+      const rows = await query<{ id: string }>(url, 'select id from events');
+      return rows.map(({ id }) => id);
+    },
+    ask: (sql) => query(url, sql),
+    hold: async (lastsMs, ...statements) => {
+      const client = new pg.Client({ connectionString: url });
+      client.on('error', () => undefined);
+      await client.connect();
+      for (const statement of statements) await client.query(statement);
+      await sleep(lastsMs);
+      await client.end();
+    },
+  };
+}
