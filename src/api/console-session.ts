@@ -7,7 +7,12 @@ import { formatTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
 import { runSync } from '../core/slices.ts';
 import type { Tenant } from '../core/types.ts';
-import { type CodeSent, codeSent, type SessionShown } from '../schemas/console-session.ts';
+import {
+  type CodeSent,
+  codeSent,
+  type CodeShown,
+  type SessionShown,
+} from '../schemas/console-session.ts';
 import type { Store } from '../store/port/store.ts';
 import {
   refusedSignIn,
@@ -38,7 +43,9 @@ import type { SessionReader, VerifiedSession } from './session-reader.ts';
 import type { TenantDirectory } from './tenants.ts';
 
 export interface ConsoleSessionDeps {
-  readonly store: Pick<Store, 'recording'>;
+  readonly store: Pick<Store, 'recording'> & {
+    readonly consoleSessions: Pick<Store['consoleSessions'], 'roleOfCode'>;
+  };
   readonly sessions: Pick<SessionReader, 'read' | 'drop'>;
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly audit: Pick<AuditRecorder, 'note'>;
@@ -112,10 +119,12 @@ export async function beginConsoleSession(
   return begun;
 }
 
-type NewSessionDeps = Pick<
+interface NewSessionDeps extends Pick<
   ConsoleSessionDeps,
-  'store' | 'clientAddressOf' | 'isSecure' | 'clock' | 'random'
->;
+  'clientAddressOf' | 'isSecure' | 'clock' | 'random'
+> {
+  readonly store: Pick<Store, 'recording'>;
+}
 
 /** Records a sign-in that was refused; the error is a code, and nothing of the request. */
 export function noteRefusedSignIn(
@@ -137,7 +146,10 @@ function admitSignIn(deps: ConsoleSessionDeps, request: FastifyRequest, reply: F
   if (problem !== undefined) throw problem;
 }
 
-/** Redeems a code. The session is a new one; that of the cookie, which it replaces, ends. */
+/**
+ * Redeems a code. The session is a new one; that of the cookie, which it replaces, ends. With `ask` it says
+ * what would change, for the person to decide.
+ */
 async function signIn(
   deps: ConsoleSessionDeps,
   request: FastifyRequest,
@@ -146,24 +158,54 @@ async function signIn(
   const client = deps.clientAddressOf(request.raw);
   const tenant = deps.tenants.ofBrowser(client.host);
   if (tenant === undefined) throw deps.tenants.refusal(client.host, deps.clock.now());
-  const { code } = await readCode(request, reply);
-  const { id, secret, hash } = newSession(deps);
+  const { code, ask = false } = await readCode(request, reply);
   const former = await deps.sessions.read(request.raw, { tenant, client }, false);
+  // With two different cookies the new session would not count either.
+  if (former?.kind === 'refused' && former.problem.status !== 401) throw former.problem;
+  const present = former?.kind === 'session' ? former : undefined;
   const codeHash = secretHash(code);
-  const redeemed =
+  const done =
     codeHash &&
-    (await recordingSignIn(deps, request, tenant, { id, user: linkUser }).consoleSessions.redeem(
-      tenant.id,
-      codeHash,
-      { id, secretHash: hash, user: linkUser },
-    ));
-  if (redeemed === undefined) {
-    noteRefusedSignIn(deps, request, tenant, 'invalid_code');
-    throw new Problem(401, invalidCode, 'invalid_code', {
-      'www-authenticate': `Bearer realm="${tenant.domain}"`,
-    });
-  }
-  if (former?.kind === 'session') await signOut(deps, request, tenant, former);
+    (await (ask ? askAbout : redeem)(deps, request, reply, { tenant, codeHash, present }));
+  if (done !== undefined) return done;
+  noteRefusedSignIn(deps, request, tenant, 'invalid_code');
+  throw new Problem(401, invalidCode, 'invalid_code', {
+    'www-authenticate': `Bearer realm="${tenant.domain}"`,
+  });
+}
+
+interface Redemption {
+  readonly tenant: Tenant;
+  readonly codeHash: Uint8Array;
+  /** The session that the browser has. */
+  readonly present: VerifiedSession | undefined;
+}
+
+async function askAbout(
+  deps: ConsoleSessionDeps,
+  _request: FastifyRequest,
+  reply: FastifyReply,
+  { tenant, codeHash, present }: Redemption,
+): Promise<FastifyReply | undefined> {
+  const role = await deps.store.consoleSessions.roleOfCode(tenant.id, codeHash);
+  if (role === undefined) return undefined;
+  const session = present && show(deps, tenant, present.session);
+  const body: CodeShown = { role, ...(session === undefined ? {} : { session }) };
+  return send(reply, 200, { body });
+}
+
+async function redeem(
+  deps: ConsoleSessionDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { tenant, codeHash, present }: Redemption,
+): Promise<FastifyReply | undefined> {
+  const { id, secret, hash } = newSession(deps);
+  const { consoleSessions } = recordingSignIn(deps, request, tenant, { id, user: linkUser });
+  const session = { id, secretHash: hash, user: linkUser };
+  const redeemed = await consoleSessions.redeem(tenant.id, codeHash, session);
+  if (redeemed === undefined) return undefined;
+  if (present !== undefined) await signOut(deps, request, tenant, present);
   reply.header('set-cookie', sessionCookie(secret, deps.isSecure(request.raw)));
   return send(reply, 201, { body: show(deps, tenant, redeemed) });
 }

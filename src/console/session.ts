@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals';
+import { say } from './parts/notice.tsx';
 import { RequestFailed, sendTo } from './request.ts';
 import { unsavedBelongTo } from './unsaved.ts';
 
@@ -18,15 +19,20 @@ export interface Session {
   readonly version: string;
 }
 
+/** What signing in by a one-time link would change. */
+interface Asked {
+  /** The role of the link. */
+  readonly role: Session['role'];
+  /** The session that would end. */
+  readonly session?: Session;
+}
+
 /** Whether somebody is signed in. `ended`: was, and may sign in again without losing the page. */
 export type SessionState =
   | { readonly kind: 'loading' }
   | { readonly kind: 'signed-in'; readonly session: Session }
-  | {
-      /** The address is that of a one-time link: any site can lead a browser to one. */
-      readonly kind: 'asking';
-      readonly code: string;
-    }
+  /** The address is that of a one-time link: any site can lead a browser to one. */
+  | ({ readonly kind: 'asking'; readonly code: string } & Asked)
   | {
       readonly kind: 'signed-out' | 'ended';
       /** Where a sign-in with the identity provider begins; absent without one. */
@@ -48,10 +54,10 @@ export async function openSession(): Promise<void> {
   const { code, error } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   // At once: a code must not stay in the history of the browser.
   if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search);
-  if (code !== undefined) {
-    sessionState.value = { kind: 'asking', code };
-    return;
-  }
+  await (code === undefined ? readSession(error) : askAbout(code));
+}
+
+async function readSession(error: string | undefined): Promise<void> {
   try {
     signedIn((await sendTo('/console/session', { method: 'GET' })) as Session);
   } catch (thrown) {
@@ -59,13 +65,34 @@ export async function openSession(): Promise<void> {
   }
 }
 
+async function askAbout(code: string): Promise<void> {
+  await withCode(async () => {
+    const body = { code, ask: true };
+    const asked = await sendTo('/console/session', { method: 'POST', body });
+    sessionState.value = { kind: 'asking', code, ...(asked as Asked) };
+  });
+}
+
 /** Signs in by the code of a one-time link; the server ends the session that this replaces. */
 export async function redeemCode(code: string): Promise<void> {
-  try {
+  await withCode(async () => {
     const session = await sendTo('/console/session', { method: 'POST', body: { code } });
     signedIn(session as Session);
+  });
+}
+
+/** Does something with a code. One that is no good ends no session that the browser has. */
+async function withCode(act: () => Promise<void>): Promise<void> {
+  try {
+    await act();
   } catch (thrown) {
-    sessionState.value = stateAfter(thrown, 'link');
+    if (!(thrown instanceof RequestFailed) || thrown.code !== 'invalid_code') {
+      sessionState.value = stateAfter(thrown, 'link');
+      return;
+    }
+    await readSession('link');
+    if (sessionState.value.kind !== 'signed-in') return;
+    say('The link was used already, or its 10 minutes are over: you stay signed in.', 'bad');
   }
 }
 
@@ -86,7 +113,8 @@ function stateAfter(thrown: unknown, error: string | undefined): SessionState {
   if (!(thrown instanceof RequestFailed) || thrown.status === 0 || thrown.status >= 500) {
     return { kind: 'unreachable', error: thrown };
   }
-  const reason = thrown.code === 'unknown_host' ? thrown.code : error;
+  const isOwn = thrown.code === 'unknown_host' || thrown.code === 'ambiguous_session';
+  const reason = isOwn ? thrown.code : error;
   return { kind: 'signed-out', login: loginOf(thrown), error: reason };
 }
 

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Code } from './parts/copy.tsx';
 import { Notice } from './parts/notice.tsx';
 import { queries } from './queries.ts';
@@ -59,7 +59,8 @@ export function SignIn({ login, error, kind }: Ended) {
 type Asking = Extract<SessionState, { readonly kind: 'asking' }>;
 
 /** The page of a one-time link. A page of another site could have led here, with a link of somebody else. */
-export function AskToSignIn({ code }: Asking) {
+export function AskToSignIn({ code, role, session }: Asking) {
+  const heading = useRef<HTMLHeadingElement>(null);
   const [isSending, setSending] = useState(false);
   const accept = (): void => {
     setSending(true);
@@ -69,24 +70,29 @@ export function AskToSignIn({ code }: Asking) {
     document.title = 'Sign in · Leat';
     // What one person has read is not for the next.
     queries.clear();
+    // Not on a button: nobody confirms it by typing on.
+    heading.current?.focus();
   }, []);
   return (
     <main class="gate">
       <div class="panel stack">
-        <div class="row">
-          <img src={logo} width="32" height="32" alt="" />
-          <h1>Sign in by this link?</h1>
-        </div>
-        <p>
-          Sign in only by a link that you asked for. If you are signed in here already, that session
-          ends.
-        </p>
+        <img src={logo} width="32" height="32" alt="" />
+        <h1 ref={heading} tabIndex={-1}>
+          Sign in as {role} by this link?
+        </h1>
+        {session !== undefined && (
+          <p class="wrap-anywhere">
+            You are signed in to {session.tenant} as <strong>{session.user}</strong> ({session.role}
+            ). That session ends if you sign in by the link, in every tab of this browser.
+          </p>
+        )}
+        <p>Sign in only by a link that you asked for: any page can open one.</p>
         <div class="row">
           <button type="button" class="button primary" disabled={isSending} onClick={accept}>
-            Sign in
+            Sign in as {role}
           </button>
           <button type="button" class="button" onClick={() => void openSession()}>
-            Cancel
+            {session === undefined ? 'Cancel' : 'Stay signed in'}
           </button>
         </div>
       </div>
@@ -120,6 +126,8 @@ const errors: Readonly<Record<string, string>> = {
     'The identity provider does not respond. Try again, or use a one-time link.',
   unknown_host:
     'No tenant of this Leat has the host in the address of this page. A one-time link leads to the right one.',
+  ambiguous_session:
+    'This browser has cookies of two sessions for this address. Delete the cookies of this site, and sign in again.',
   expired: 'The sign-in took too long. Begin again.',
   failed: 'The sign-in failed. The log of Leat says why.',
 };

@@ -4,9 +4,22 @@ import { closed } from './schema.ts';
 /** Body of a sign-in with a one-time link. */
 export const codeSent = closed({
   code: Type.String({ maxLength: 128, description: 'What the link has after #code=' }),
+  ask: Type.Optional(
+    Type.Boolean({
+      description: 'Only return what signing in would change; the code stays unused',
+    }),
+  ),
 });
 
 export type CodeSent = Static<typeof codeSent>;
+
+/** What signing in with a code would change. */
+export interface CodeShown {
+  /** The role of the session that would begin. */
+  readonly role: string;
+  /** The session of the browser, which would end. */
+  readonly session?: SessionShown;
+}
 
 /** A session of the console, as it is shown to itself. */
 export interface SessionShown {

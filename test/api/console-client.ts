@@ -79,9 +79,10 @@ export function sendCode(
   fixture: Pick<ApiFixture, 'port'>,
   code: string,
   headers: OutgoingHttpHeaders = {},
+  ask?: boolean,
 ): Promise<ConsoleResponse> {
   const all = { ...own, 'content-type': 'application/json', ...headers };
-  return call(fixture, 'POST', '/console/session', all, JSON.stringify({ code }));
+  return call(fixture, 'POST', '/console/session', all, JSON.stringify({ code, ask }));
 }
 
 /** Signs a browser in. */

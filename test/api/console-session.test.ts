@@ -89,11 +89,73 @@ describe('POST /console/session', () => {
     assert.equal(tossed.status, 401);
   });
 
+  test('with ask it says what would change, and changes nothing', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const { store, tenant } = fixture.auth;
+    const { cookie, session, signedIn } = await signIn(fixture, 'viewer');
+    const code = await addCode(fixture, 'support');
+    const asked = await sendCode(fixture, code, { cookie }, true);
+    assert.equal(asked.status, 200, asked.text);
+    assert.deepEqual(asked.body, { role: 'support', session: signedIn.body });
+    assert.equal(asked.headers['set-cookie'], undefined);
+    assert.deepEqual((await sendCode(fixture, code, {}, true)).body, { role: 'support' });
+    const guessed = await sendCode(fixture, 'guess', { cookie }, true);
+    assert.deepEqual([guessed.status, guessed.body.errorCode], [401, 'invalid_code']);
+    assert.equal((await session()).status, 200);
+    assert.equal((await store.consoleSessions.list(tenant.id)).length, 1);
+    assert.equal((await sendCode(fixture, code)).status, 201, 'the code was not used up');
+  });
+
+  test('a sign-in ends the session that it replaces; a code that is no good ends none', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const { auth } = fixture;
+    const former = await signIn(fixture, 'viewer');
+    const { cookie } = former;
+    assert.equal((await sendCode(fixture, 'guess', { cookie })).status, 401);
+    assert.equal((await former.api('GET', '/event-streams')).status, 200);
+
+    const signedIn = await sendCode(fixture, await addCode(fixture), { cookie });
+    assert.equal((await browserWith(fixture, signedIn).session()).body.role, 'operator');
+    // In the cache of this node, too.
+    assert.equal((await former.session()).status, 401);
+    assert.equal((await former.api('GET', '/event-streams')).status, 401);
+    const open = await auth.store.consoleSessions.list(auth.tenant.id);
+    assert.deepEqual(
+      open.map(({ role }) => role),
+      ['operator'],
+    );
+    const descriptions = (await allEntries(auth.store, auth.tenant.id))
+      .filter(({ type }) => type === 'ssa')
+      .map(({ description }) => description);
+    assert.deepEqual(descriptions.toSorted(), [
+      'Sign in to the console',
+      'Sign in to the console',
+      'Sign out of the console',
+    ]);
+  });
+
+  test('two different cookies are 403, as the new session would not count either', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const cookies = [await signIn(fixture), await signIn(fixture)].map(({ cookie }) => cookie);
+    const code = await addCode(fixture);
+    const refused = await sendCode(fixture, code, { cookie: cookies.join('; ') });
+    assert.deepEqual([refused.status, refused.body.errorCode], [403, 'ambiguous_session']);
+    assert.equal((await sendCode(fixture, code)).status, 201, 'the code was not used up');
+  });
+
   test('a body that is no code is 400, another media type 415, a large body 413', async (t) => {
     const fixture = await openFixtureFor(t);
     const post = (type: string, body: string): ReturnType<typeof call> =>
       call(fixture, 'POST', '/console/session', { ...own, 'content-type': type }, body);
-    for (const body of ['', '{', '[]', '{}', '{"code":1}', '{"code":"x","role":"operator"}']) {
+    for (const body of [
+      '',
+      '{',
+      '[]',
+      '{}',
+      '{"code":1}',
+      '{"code":"x","role":"operator"}',
+      '{"code":"x","ask":1}',
+    ]) {
       assert.equal((await post('application/json', body)).status, 400, body);
     }
     assert.equal((await post('text/plain', '{"code":"x"}')).status, 415);

@@ -57,7 +57,7 @@ describe('signing in to the console with a one-time link', () => {
       await page.context().clearCookies();
       // Another fragment alone would not load the page again.
       await page.goto('about:blank');
-      await followLink(page, link);
+      await page.goto(link);
       await heading(page, 'Sign in to Leat');
       await page.getByText('This link was used already').waitFor();
       await page.getByRole('region', { name: 'command' }).getByText('leat console').waitFor();
@@ -96,7 +96,7 @@ describe('signing in to the console with a one-time link', () => {
   );
 
   test('a page of another site that leads to a link signs nobody in unless they say so, and the replaced session ends', async (t) => {
-    const { page } = await openConsole(t, { installation, role: 'viewer' });
+    const { page, findings } = await openConsole(t, { installation, role: 'viewer' });
     await heading(page, 'Overview');
     const [former] = await page.context().cookies();
     const evil = await page.context().newPage();
@@ -109,16 +109,20 @@ describe('signing in to the console with a one-time link', () => {
     await once(other, 'listening');
     await evil.goto(`http://127.0.0.1:${(other.address() as AddressInfo).port}/`);
     await evil.getByRole('link', { name: 'A cat' }).click();
-    await heading(evil, 'Sign in by this link?');
+    await heading(evil, 'Sign in as operator by this link?');
+    // Whoever types on confirms nothing.
+    await evil.keyboard.press('Enter');
     assert.doesNotMatch(evil.url(), /code/);
     assert.deepEqual(await page.context().cookies(), [former], 'nothing has happened');
 
-    await evil.goto('about:blank');
-    await evil.goto(link);
-    await evil.getByText('If you are signed in here already, that session ends.').waitFor();
-    await evil.getByRole('button', { name: 'Cancel' }).click();
-    await heading(evil, 'Overview');
+    await evil.getByText('You are signed in to main as one-time link (viewer).').waitFor();
+    await evil.getByRole('button', { name: 'Stay signed in' }).click();
+    await evil.getByRole('button', { name: 'one-time link, viewer' }).waitFor();
     assert.deepEqual(await page.context().cookies(), [former]);
+    const { hash } = new URL(link);
+    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+    await heading(page, 'Sign in as operator by this link?');
+    assert.deepEqual(await findings(), []);
 
     await evil.goto('about:blank');
     await followLink(evil, link);
@@ -129,6 +133,11 @@ describe('signing in to the console with a one-time link', () => {
     const headers = { cookie, 'sec-fetch-site': 'same-origin', 'leat-console': '1' };
     const session = await fetch(`${installation.origin}/console/session`, { headers });
     assert.equal(session.status, 401, 'the replaced session has ended');
+
+    await evil.goto('about:blank');
+    await evil.goto(link);
+    await evil.getByText('The link was used already').waitFor();
+    await evil.getByRole('button', { name: 'one-time link, operator' }).waitFor();
   });
 
   test(

@@ -232,9 +232,10 @@ export async function followLink(page: Page, link: string): Promise<void> {
 
 /** Says that the link that a page has been led to is to sign in. */
 export async function acceptLink(page: Page): Promise<void> {
-  await page.getByRole('heading', { name: 'Sign in by this link?' }).waitFor();
-  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
-  await page.getByRole('heading', { name: 'Sign in by this link?' }).waitFor({ state: 'detached' });
+  const question = page.getByRole('heading', { name: 'by this link?' });
+  await question.waitFor();
+  await page.getByRole('button', { name: 'Sign in as' }).click();
+  await question.waitFor({ state: 'detached' });
 }
 
 /** Follows a one-time link, and waits until the console has a session. */

@@ -19,6 +19,7 @@ export function createConsoleSessionStore({
   const get = (tenant: number, secretHash: Uint8Array) => read(open(tenant, secretHash));
   return {
     addCode: (code) => transact('durable', () => addCode(code)),
+    roleOfCode: (tenant, codeHash) => read(roleOfCode(tenant, codeHash)),
     redeem: (tenant, codeHash, session) =>
       transact('confirmed', () => redeem(tenant, codeHash, session)),
     begin: (session) => transact('durable', () => begin(session)),
@@ -102,6 +103,13 @@ function* beginning(tenant: number): Command<Millis | undefined> {
   const row = yield* sql.get<{ now: Millis }>`
     select leat_now() as now from tenants where id = ${tenant} ${forKeyShare}`;
   return row?.now;
+}
+
+function* roleOfCode(tenant: number, codeHash: Uint8Array): Command<ConsoleRole | undefined> {
+  const code = yield* sql.get<{ role: ConsoleRole }>`
+    select role from console_codes
+    where tenant = ${tenant} and code_hash = ${codeHash} and ${isValid}`;
+  return code?.role;
 }
 
 function* redeem(

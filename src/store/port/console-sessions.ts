@@ -16,6 +16,8 @@ export interface ConsoleSessionStore {
     readonly codeHash: Uint8Array;
     readonly role: ConsoleRole;
   }): Promise<boolean>;
+  /** Returns the role of a code that {@link redeem} accepts, and does not use it up. */
+  roleOfCode(tenant: number, codeHash: Uint8Array): Promise<ConsoleRole | undefined>;
   /**
    * Uses up a code and begins a session with its role. Returns `undefined` for a code that is unknown,
    * used, expired, or of another tenant; of several uses at the same time one gets the session.

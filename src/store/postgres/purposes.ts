@@ -216,6 +216,7 @@ export const purposes: Purposes = {
   },
   consoleSessions: {
     addCode: commands,
+    roleOfCode: commands,
     redeem: commands,
     begin: commands,
     get: commands,

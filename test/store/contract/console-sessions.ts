@@ -73,6 +73,24 @@ function codesContract(engine: Engine): void {
     assert.deepEqual(await idsOf(store, other.id), []);
   });
 
+  test('roleOfCode: returns the role of a code until it is used or expires, and does not use it', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { consoleSessions } = fixture.store;
+    const { tenant } = fixture;
+    const other = await addTenant(fixture.store, 'other');
+    for (const code of ['code', 'used']) {
+      await consoleSessions.addCode({ tenant, codeHash: hashOf(code), role: 'support' });
+    }
+    await consoleSessions.redeem(tenant, hashOf('used'), redeemedAs('a'));
+    const roleOf = (code: string, of = tenant) => consoleSessions.roleOfCode(of, hashOf(code));
+    assert.equal(await roleOf('code'), 'support');
+    assert.equal(await roleOf('code'), 'support');
+    assert.equal(await roleOf('used'), undefined);
+    assert.equal(await roleOf('code', other.id), undefined);
+    fixture.now = start + 10 * minuteMs;
+    assert.equal(await roleOf('code'), undefined);
+  });
+
   test('redeem: of several uses of one code at the same time one gets the session', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const { consoleSessions } = store;
