@@ -19,6 +19,14 @@ const newer = (oldest: string, change = ''): string => `
   ${change};
   commit`;
 
+/** Renames every edition of a function. */
+const renamed = (from: string, to: string): string => `
+  do $$ declare edition regprocedure; begin
+    for edition in select oid from pg_proc where proname = '${from}' loop
+      execute format('alter function %s rename to ${to}', edition);
+    end loop;
+  end $$`;
+
 describe('nodes and the version of the schema', () => {
   test(
     'a schema that older programs may use: nodes continue, and start',
@@ -45,9 +53,7 @@ describe('nodes and the version of the schema', () => {
       await receiver.waitForAll('an event', ['all'], await publish(node, 1));
 
       // The first effect on a node: a function that it needs is gone.
-      await cluster.query(
-        newer('version + 1', 'alter function leat_append rename to leat_append_2'),
-      );
+      await cluster.query(newer('version + 1', renamed('leat_append', 'leat_append_2')));
       const event = { type: 'a.b', data: {} };
       for (let count = 0; count < 20; count += 1) {
         const response = await node.send('POST', '/api/v2/events', event);
@@ -72,7 +78,7 @@ describe('nodes and the version of the schema', () => {
 
       await cluster.query(`
       begin;
-      alter function leat_append_2 rename to leat_append;
+      ${renamed('leat_append_2', 'leat_append')};
       delete from leat_migrations where name like '%_future';
       update leat_schema set version = version - 1, oldest_that_may_run = version - 1;
       commit`);
