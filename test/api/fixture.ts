@@ -15,7 +15,12 @@ import { createUnknownHosts, type UnknownHosts } from '../../src/core/unknown-ho
 import { createInspector, type Inspector } from '../../src/delivery/http/inspector.ts';
 import { createPulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
-import { type AuthFixture, openAuthFixture, plainHttp, random } from '../auth/fixture.ts';
+import {
+  type AuthFixture,
+  openAuthFixture,
+  plainHttp,
+  random as randomOfAuth,
+} from '../auth/fixture.ts';
 
 /** The management API on a real listener, over a real store, with real tokens. */
 export interface ApiFixture {
@@ -139,6 +144,7 @@ export async function openApiFixture(
   } = {},
 ): Promise<ApiFixture> {
   const auth = await openAuthFixture(options);
+  const { random = randomOfAuth } = options;
   const state: Pick<ApiFixture, 'ready' | 'obstacle'> = { ready: true, obstacle: undefined };
   const logged: ApiFixture['logged'][number][] = [];
   const write = (facts: object, message: string): void => void logged.push({ facts, message });

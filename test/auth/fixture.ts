@@ -57,6 +57,8 @@ export async function openAuthFixture(
   options: {
     domain?: string;
     trusted?: ReadonlyMap<string, KeySource>;
+    /** Where ids and secrets come from, except those of the store. */
+    random?: RandomBytes;
     /** Wraps the store, for example to count reads. */
     around?: (store: Store) => Store;
     /** Opens the store; by default SQLite in memory. */
@@ -71,9 +73,13 @@ export async function openAuthFixture(
     engine?.store ?? (await openMemoryStore({ now: () => time.at, skewMs: () => 0, skews: 0 }));
   const store = options.around?.(opened) ?? opened;
   const domain = options.domain ?? 'leat.example.com';
+  const randomBytesOf = options.random ?? random;
   const bootstrapOptions = { name: 'main', domain, deliverCredentials: async () => {} };
   await addFormerKey(store, bootstrapOptions, clock.now());
-  const bootstrapped = await bootstrap({ store, random, now: clock.now() }, bootstrapOptions);
+  const bootstrapped = await bootstrap(
+    { store, random: randomBytesOf, now: clock.now() },
+    bootstrapOptions,
+  );
   const { tenant, generated } = bootstrapped;
   if (generated === undefined) throw new Error('no bootstrap client');
   [firstKey] = await store.keys.list(tenant.id, clock.now());
