@@ -9,20 +9,21 @@ import { nightNamed, nights, type Plant, plants } from '../test/nights/table.ts'
 const program = new Command('test:nights')
   .description('Long trials of the whole program: faults under load, compared event by event.')
   .option('--night <text>', 'those whose names contain it')
+  .option('--no-plants', 'without the planted mistakes')
   .option('--plants', 'the planted mistakes alone')
   .addHelpText('after', '\nExample: npm run test:nights -- --night "SQLite: kill"');
 program.parse();
 const options = program.opts<{ night?: string; plants?: boolean }>();
 const isChosen = (name: string): boolean => name.includes(options.night ?? '');
 const chosen = options.plants === true ? [] : nights.filter(({ name }) => isChosen(name));
-const planted = plants.filter(({ night }) => isChosen(night));
-if (chosen.length + planted.length === 0) {
+const withMistake = options.plants === false ? [] : plants.filter(({ night }) => isChosen(night));
+if (chosen.length + withMistake.length === 0) {
   program.error(`--night: no night has "${options.night}" in its name`);
 }
 
 const rows: string[][] = [];
 for (const night of chosen) await playOne(night);
-for (const plant of planted) await playOne(nightNamed(plant.night), plant);
+for (const plant of withMistake) await playOne(nightNamed(plant.night), plant);
 print(rows);
 
 async function playOne(night: Night, plant?: Plant): Promise<void> {
@@ -35,14 +36,14 @@ async function playOne(night: Night, plant?: Plant): Promise<void> {
   const isRight =
     plant === undefined ? wrong.length === 0 : wrong.some((what) => what.includes(plant.shows));
   if (!isRight) process.exitCode = 1;
-  const verdict = plant === undefined ? 'WRONG' : 'found';
+  const heading = plant === undefined ? 'WRONG' : 'found';
   const row = [
     isRight ? 'ok' : 'FAILED',
     ...(typeof found === 'string' ? Array<string>(7).fill('') : cells(found)),
     name,
   ];
   rows.push(row);
-  for (const what of wrong) console.log(`  ${verdict}: ${what}`);
+  for (const what of wrong) console.log(`  ${heading}: ${what}`);
   console.log(`  ${row.join('  ')}`);
 }
 

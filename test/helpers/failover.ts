@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Scope } from './cluster.ts';
 import { createTempStore, type Running, startLeat, waitFor } from './leat.ts';
 import { type PostgresServer, query, startPostgres } from './postgres.ts';
 import { openPull, type OpenPull } from './pull.ts';
@@ -128,7 +129,7 @@ export async function startFailoverFixture(t: TestContext): Promise<FailoverFixt
 }
 
 /** A primary and its standby, which swap roles; both are in the URL from the start. */
-interface Servers {
+export interface Servers {
   readonly url: string;
   addStandby(synchronous: boolean): Promise<Standby>;
   /** Kills the primary and promotes the standby; resolves when that takes writes. */
@@ -138,7 +139,7 @@ interface Servers {
   ask<Row extends object>(sql: string): Promise<Row[]>;
 }
 
-async function startServers(t: TestContext): Promise<Servers> {
+export async function startServers(t: Scope): Promise<Servers> {
   let primary: PostgresServer = await startPostgres();
   let standby: Standby | undefined = await startStandby(primary);
   t.after(async () => {

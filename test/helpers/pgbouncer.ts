@@ -3,12 +3,15 @@ import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from './ports.ts';
-import { sharedPostgres, unprivilegedOwner } from './postgres.ts';
+import { type PostgresServer, sharedPostgres, unprivilegedOwner } from './postgres.ts';
 import { type Program, startProgram } from './program.ts';
 
-/** Starts the real PgBouncer in transaction mode before the shared server, with as many sessions. */
-export async function startPgBouncer(sessions: number): Promise<Program & { port: number }> {
-  const server = await sharedPostgres();
+/** Starts the real PgBouncer in transaction mode before a server, the shared one by default, with as many sessions. */
+export async function startPgBouncer(
+  sessions: number,
+  before?: PostgresServer,
+): Promise<Program & { port: number }> {
+  const server = before ?? (await sharedPostgres());
   const { username } = new URL(server.url());
   const [port, owner] = [await freePort(), unprivilegedOwner()];
   const folder = await mkdtemp(join(tmpdir(), 'leat-pgbouncer-'));

@@ -25,6 +25,7 @@ function isExecutable(path: string): boolean {
 }
 
 export interface Program {
+  readonly pid: number;
   /** What it has written to its log. */
   log(): string;
   /** Ends it and removes its folder. */
@@ -74,5 +75,5 @@ export async function startProgram(
     await close();
     throw error;
   }
-  return { log: () => text, close };
+  return { pid: child.pid ?? 0, log: () => text, close };
 }

@@ -11,8 +11,11 @@ export interface TcpProxy {
   delayMs: number;
   /** Destroys every open connection. */
   cut(): void;
-  /** Stops forwarding in both directions without closing connections, also for new ones. */
-  blackhole(): void;
+  /**
+   * Stops forwarding without closing connections, also for new ones: in both directions, or what comes from
+   * the one side only.
+   */
+  blackhole(from?: 'client' | 'server'): void;
   /** Closes new connections at once and destroys open ones. */
   refuse(): void;
   /** Forwards new connections again; connections from the black hole stay dead. */
@@ -28,12 +31,14 @@ export interface TcpProxy {
 export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let mode: 'forward' | 'blackhole' | 'refuse' = 'forward';
+  let heard: 'client' | 'server' | undefined;
   let accepted = 0;
   let delayMs = 0;
   let trap:
     | { readonly bytes: string; readonly except: readonly string[]; readonly triggered: () => void }
     | undefined;
 
+  const forwards = (from: 'client' | 'server'): boolean => mode === 'forward' || heard === from;
   const forward = (client: Socket): void => {
     const target = connect({ port: targetPort, host: '127.0.0.1', noDelay: true });
     const pair = [client, target] as const;
@@ -49,9 +54,9 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       if (delayMs === 0) socket.write(data);
       else sent.set(socket, writeAt(performance.now() + delayMs, socket, data, sent.get(socket)));
     };
-    target.on('data', (data) => void (mode === 'forward' && write(client, data)));
+    target.on('data', (data) => void (forwards('server') && write(client, data)));
     client.on('data', (data) => {
-      if (mode !== 'forward') return;
+      if (!forwards('client')) return;
       const isTrapped =
         trap !== undefined &&
         data.includes(trap.bytes) &&
@@ -69,7 +74,8 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const server = createServer({ noDelay: true }, (client) => {
     accepted += 1;
     if (mode === 'refuse') client.destroy();
-    else if (mode === 'blackhole') pairs.add([client.on('error', () => undefined), client]);
+    else if (mode === 'blackhole' && heard === undefined)
+      pairs.add([client.on('error', () => undefined), client]);
     else forward(client);
   });
   server.listen(0, '127.0.0.1');
@@ -93,17 +99,20 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       delayMs = value;
     },
     cut,
-    blackhole: () => {
+    blackhole: (from) => {
       mode = 'blackhole';
+      heard = from === undefined ? from : from === 'client' ? 'server' : 'client';
     },
     refuse: () => {
       mode = 'refuse';
+      heard = undefined;
       cut();
     },
     restore: () => {
       // The discarded bytes would be missing in the middle.
       if (mode === 'blackhole') for (const pair of pairs) for (const end of pair) deaden(end);
       mode = 'forward';
+      heard = undefined;
     },
     loseAnswerTo: (bytes, except = []) =>
       new Promise((resolve) => {

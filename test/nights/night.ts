@@ -64,8 +64,8 @@ export interface NightNode {
   readonly running: Running;
   /** Ends it as Ctrl-C does and starts another one. */
   restart(): Promise<void>;
-  /** Kills it as `kill -9` does and starts another one. */
-  kill(): Promise<void>;
+  /** Kills it as `kill -9` does, does the work, and starts another one. */
+  kill(work?: () => Promise<unknown>): Promise<void>;
   /** Ends it as Ctrl-C does, does the work, and starts another one. */
   without<Done>(work: () => Done | Promise<Done>): Promise<Done>;
   freeze(lastsMs: number): Promise<void>;
@@ -236,11 +236,11 @@ async function startNode(
   started: (running: Running) => void,
 ): Promise<NightNode> {
   const folder = await createTempStore();
-  const planted = { NODE_OPTIONS: `--import=${preload}`, LEAT_MUTANT: mutant ?? '' };
+  const added = { NODE_OPTIONS: `--import=${preload}`, LEAT_MUTANT: mutant ?? '' };
   const start = async (): Promise<Running> => {
     const next = await (mutant === undefined
       ? startLeat(folder, settings, leatProgram)
-      : startLeat(folder, { ...settings, ...planted }, sources));
+      : startLeat(folder, { ...settings, ...added }, sources));
     started(next);
     return next;
   };
@@ -262,8 +262,9 @@ async function startNode(
     },
     restart: () => without(() => undefined),
     without,
-    kill: async () => {
+    kill: async (work) => {
       await running.kill();
+      await work?.();
       running = await start();
     },
     freeze: async (lastsMs) => {

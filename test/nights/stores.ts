@@ -2,14 +2,25 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Scope } from '../helpers/cluster.ts';
+import { type Servers, startServers } from '../helpers/failover.ts';
 import { createTempStore, type TempStore } from '../helpers/leat.ts';
+import { type PatroniCluster, startPatroni } from '../helpers/patroni.ts';
+import { startPgBouncer } from '../helpers/pgbouncer.ts';
 import { type PostgresServer, query, startPostgres, throughPort } from '../helpers/postgres.ts';
+import { createSlowDisk, type SlowDisk } from '../helpers/slow-disk.ts';
 import { startTcpProxy, type TcpProxy } from '../helpers/tcp-proxy.ts';
 import type { NightStore } from './night.ts';
 
 /** The databases of nights. */
 
 export interface SqliteStore extends NightStore, Pick<TempStore, 'file' | 'folder'> {}
+
+/** On a disk that can be slow, failing or full. */
+export async function openSqliteOnDisk(scope: Scope): Promise<SqliteStore & { disk: SlowDisk }> {
+  const disk = createSlowDisk();
+  scope.after(() => disk.remove());
+  return { ...(await openSqlite(scope)), disk, settings: disk.env };
+}
 
 export async function openSqlite(scope: Scope): Promise<SqliteStore> {
   const { file, folder, remove } = await createTempStore();
@@ -38,13 +49,48 @@ export interface PostgresStore extends NightStore {
   hold(lastsMs: number, ...statements: string[]): Promise<void>;
 }
 
+/** A primary that dies, and a standby that takes its place. */
+export async function openServers(scope: Scope): Promise<NightStore & { servers: Servers }> {
+  const servers = await startServers(scope);
+  return { servers, url: () => servers.url, ids: servers.ids };
+}
+
+/** Three servers whose primary Patroni chooses. */
+export async function openPatroni(scope: Scope): Promise<NightStore & { patroni: PatroniCluster }> {
+  const patroni = await startPatroni(scope);
+  return {
+    patroni,
+    url: () => patroni.url,
+    ids: async () =>
+      (await patroni.ask<{ id: string }>('select id from events')).map(({ id }) => id),
+  };
+}
+
+/** Behind PgBouncer in transaction mode. */
+export async function openPooled(scope: Scope, nodes: number): Promise<PostgresStore> {
+  const server = await startPostgres();
+  scope.after(() => server.close());
+  const pooler = await startPgBouncer(10, server);
+  scope.after(pooler.close);
+  return openServer(scope, nodes, server, pooler.port);
+}
+
 export async function openPostgres(scope: Scope, nodes: number): Promise<PostgresStore> {
   const server = await startPostgres();
   scope.after(() => server.close());
+  return openServer(scope, nodes, server, server.port);
+}
+
+async function openServer(
+  scope: Scope,
+  nodes: number,
+  server: PostgresServer,
+  port: number,
+): Promise<PostgresStore> {
   const url = await server.createDatabase();
   const proxies: TcpProxy[] = [];
   scope.after(async () => void (await Promise.all(proxies.map((proxy) => proxy.close()))));
-  while (proxies.length < nodes) proxies.push(await startTcpProxy(server.port));
+  while (proxies.length < nodes) proxies.push(await startTcpProxy(port));
   const proxy = (node: number): TcpProxy => {
     const found = proxies[node];
     if (found === undefined) throw new Error(`no node ${node}`);

@@ -1,10 +1,89 @@
-import { type Bed, type Night, nightOf } from './night.ts';
-import { openPostgres, openSqlite, type PostgresStore } from './stores.ts';
+import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { copyFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { runLeat, storeEnvironment } from '../helpers/leat.ts';
+import { noPatroni } from '../helpers/patroni.ts';
+import { programPath } from '../helpers/program.ts';
+import { type DiskFaults, noSlowDisk, type SlowDisk } from '../helpers/slow-disk.ts';
+import { type Bed, type Night, type NightNode, nightOf, type NightStore } from './night.ts';
+import {
+  openPatroni,
+  openPooled,
+  openPostgres,
+  openServers,
+  openSqlite,
+  openSqliteOnDisk,
+  type PostgresStore,
+  type SqliteStore,
+} from './stores.ts';
 
 const locked =
   (table: string) =>
   ({ store }: Bed<PostgresStore>): Promise<void> =>
     store.hold(5000, 'begin', `lock table ${table} in access exclusive mode`);
+
+const onDisk =
+  (faults: DiskFaults) =>
+  async ({ store: { disk } }: Bed<NightStore & { disk: SlowDisk }>): Promise<void> => {
+    disk.set({ path: 'leat.db', ...faults });
+    await sleep(4000);
+    disk.set({});
+  };
+
+/** What is acknowledged after the loss is in no file that is put back: nothing may be. */
+const losing =
+  (lose: (store: SqliteStore) => Promise<unknown>) =>
+  async ({ store, last }: Bed<SqliteStore>): Promise<void> => {
+    const names = ['leat.db', 'leat.db-wal'];
+    const paths = names.map((name) => join(store.folder, name));
+    last.running.child.kill('SIGSTOP');
+    for (const path of paths) await copyFile(path, `${path}.kept`);
+    await lose(store);
+    last.running.child.kill('SIGCONT');
+    await sleep(4000);
+    await last.kill(async () => {
+      for (const path of paths) await rename(`${path}.kept`, path);
+    });
+  };
+
+/** The node can open hardly any file or connection for a while. */
+async function withoutDescriptors({ running: { child } }: NightNode): Promise<void> {
+  const open = await readdir(`/proc/${child.pid}/fd`);
+  const limit = (count: number): unknown =>
+    execFileSync('prlimit', [`--pid=${child.pid}`, `--nofile=${count}:`]);
+  const before = execFileSync('prlimit', [
+    `--pid=${child.pid}`,
+    '--nofile',
+    '-o',
+    'SOFT',
+    '--noheadings',
+  ]);
+  limit(open.length + 2);
+  await sleep(6000);
+  limit(Number(before));
+}
+
+const partition =
+  (from?: 'client' | 'server') =>
+  async ({ store }: Bed<PostgresStore>): Promise<void> => {
+    store.proxy(1).blackhole(from);
+    await sleep(20_000);
+    store.proxy(1).restore();
+  };
+
+async function fullDisk(store: PostgresStore, lastsMs: number): Promise<void> {
+  await store.ask(`
+    create function full_disk() returns trigger language plpgsql as $$
+      begin raise exception 'could not extend file' using errcode = '53100'; end $$;
+    create trigger full_disk after update on tenants
+      for each statement execute function full_disk();
+    create trigger full_disk before insert on deliveries
+      for each statement execute function full_disk()`);
+  await sleep(lastsMs);
+  await store.ask('drop function full_disk cascade');
+}
 
 /** All nights, and the mistakes with which some of them have to fail. */
 export const nights: readonly Night[] = [
@@ -57,6 +136,159 @@ export const nights: readonly Night[] = [
     nodes: 2,
     faults: ['events', 'tenants', 'runs', 'streams', 'deliveries', 'nodes', 'store'].map(locked),
     longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'SQLite: freezes',
+    open: openSqlite,
+    faults: [({ last }) => last.freeze(4000)],
+    rounds: 5,
+    longestMs: 30_000,
+  }),
+  nightOf({
+    name: 'SQLite: a disk that is full, fails or is slow',
+    missing: noSlowDisk,
+    open: openSqliteOnDisk,
+    faults: [
+      onDisk({ writeError: 'ENOSPC' }),
+      onDisk({ syncError: 'EIO' }),
+      onDisk({ path: 'leat.db-wal', syncDelayMs: 400 }),
+    ],
+    rounds: 2,
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'SQLite: files that are deleted or replaced under the program',
+    open: openSqlite,
+    faults: [
+      losing(({ file }) => rm(file)),
+      losing(({ file }) => rm(`${file}-wal`)),
+      losing(({ file }) => writeFile(file, 'something else')),
+    ],
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'SQLite: the restore of a backup',
+    open: openSqlite,
+    faults: [
+      ({ store, last, more, losing: forgiven }) =>
+        forgiven(async () => {
+          const backup = join(store.folder, `backup-${randomUUID()}.db`);
+          await runLeat(['backup', backup], storeEnvironment(store));
+          await more(300);
+          await last.without(async () => {
+            await rm(`${store.file}-wal`, { force: true });
+            await copyFile(backup, store.file);
+          });
+        }),
+    ],
+    rounds: 3,
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'SQLite: no more descriptors',
+    missing: () => programPath('prlimit') === undefined && 'prlimit is not installed',
+    open: openSqlite,
+    faults: [({ last }) => withoutDescriptors(last)],
+    rounds: 4,
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: kills of nodes',
+    open: openPostgres,
+    nodes: 2,
+    faults: [({ nodes: [first] }) => first.kill(), ({ last }) => last.kill()],
+    rounds: 3,
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: frozen nodes',
+    open: openPostgres,
+    nodes: 2,
+    faults: [({ nodes: [first] }) => first.freeze(3000), ({ last }) => last.freeze(25_000)],
+    rounds: 2,
+    longestMs: 90_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: partitioned nodes, both ways and one',
+    open: openPostgres,
+    nodes: 2,
+    faults: [partition(), partition('client'), partition('server')],
+    longestMs: 90_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: a full disk of the database',
+    open: openPostgres,
+    nodes: 2,
+    faults: [({ store }) => fullDisk(store, 3000), ({ store }) => fullDisk(store, 15_000)],
+    rounds: 2,
+    longestMs: 90_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: old snapshots',
+    open: openPostgres,
+    nodes: 2,
+    faults: [
+      ({ store }) =>
+        store.hold(15_000, 'begin isolation level repeatable read', 'select count(*) from events'),
+      ({ store }) => store.hold(5000, 'begin', 'select * from tenants for update'),
+      ({ store }) => store.hold(15_000, 'begin', 'select pg_current_xact_id()'),
+    ],
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: DDL and upkeep of tables',
+    open: openPostgres,
+    nodes: 2,
+    faults: [
+      ({ store }) => store.hold(4000, 'begin', 'alter table events add column fault text'),
+      ({ store }) => store.ask('vacuum full events'),
+      ({ store }) => store.ask('vacuum full deliveries'),
+      ({ store }) => store.ask('reindex table events'),
+      ({ store }) => store.ask('create index fault on events (type)'),
+    ],
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: behind PgBouncer',
+    missing: () => programPath('pgbouncer') === undefined && 'pgbouncer is not installed',
+    open: openPooled,
+    nodes: 2,
+    faults: [
+      async ({ store: { server } }) => {
+        await server.stop('immediate');
+        await server.start();
+      },
+      ({ store }) => Promise.resolve(store.proxy(0).cut()),
+      ({ last }) => last.restart(),
+    ],
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: fail-over to a synchronous standby',
+    open: openServers,
+    nodes: 2,
+    faults: [
+      async ({ store: { servers }, more }) => {
+        await servers.addStandby(true);
+        await more(100);
+        await servers.failOver();
+      },
+    ],
+    rounds: 3,
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'Patroni and etcd choose the primary',
+    missing: noPatroni,
+    open: openPatroni,
+    nodes: 2,
+    faults: [
+      ({ store: { patroni } }) => patroni.killPrimary(),
+      ({ store: { patroni } }) => patroni.switchOver(),
+      ({ store: { patroni } }) => patroni.freezePrimary(45_000),
+      ({ store: { patroni } }) => patroni.freezeEtcd(30_000),
+    ],
+    longestMs: 120_000,
   }),
 ];
 
