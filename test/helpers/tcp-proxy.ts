@@ -31,14 +31,14 @@ export interface TcpProxy {
 export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let mode: 'forward' | 'blackhole' | 'refuse' = 'forward';
-  let heard: 'client' | 'server' | undefined;
+  let forwarded: 'client' | 'server' | undefined;
   let accepted = 0;
   let delayMs = 0;
   let trap:
     | { readonly bytes: string; readonly except: readonly string[]; readonly triggered: () => void }
     | undefined;
 
-  const forwards = (from: 'client' | 'server'): boolean => mode === 'forward' || heard === from;
+  const forwards = (from: 'client' | 'server'): boolean => mode === 'forward' || forwarded === from;
   const forward = (client: Socket): void => {
     const target = connect({ port: targetPort, host: '127.0.0.1', noDelay: true });
     const pair = [client, target] as const;
@@ -74,7 +74,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const server = createServer({ noDelay: true }, (client) => {
     accepted += 1;
     if (mode === 'refuse') client.destroy();
-    else if (mode === 'blackhole' && heard === undefined)
+    else if (mode === 'blackhole' && forwarded === undefined)
       pairs.add([client.on('error', () => undefined), client]);
     else forward(client);
   });
@@ -101,18 +101,18 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     cut,
     blackhole: (from) => {
       mode = 'blackhole';
-      heard = from === undefined ? from : from === 'client' ? 'server' : 'client';
+      forwarded = from === undefined ? from : from === 'client' ? 'server' : 'client';
     },
     refuse: () => {
       mode = 'refuse';
-      heard = undefined;
+      forwarded = undefined;
       cut();
     },
     restore: () => {
       // The discarded bytes would be missing in the middle.
       if (mode === 'blackhole') for (const pair of pairs) for (const end of pair) deaden(end);
       mode = 'forward';
-      heard = undefined;
+      forwarded = undefined;
     },
     loseAnswerTo: (bytes, except = []) =>
       new Promise((resolve) => {

@@ -37,6 +37,8 @@ export interface CountingReceiver {
   total(): number;
   /** Returns the most repeated requests for pairs in one round. */
   mostTwiceInOneRound(): number;
+  /** Closes every connection, also in the middle of a request. */
+  cut(): void;
   /** While true, requests wait for their response. */
   holding: boolean;
   /** A request arrives after a random part of this time, unless its sender has gone by then. */
@@ -99,6 +101,7 @@ export async function startCountingReceiver(t: Scope): Promise<CountingReceiver>
       }
     },
     arrivedMs: seen,
+    cut: () => server.closeAllConnections(),
     distinct: () => seen.size,
     total: () => total,
     mostTwiceInOneRound: () => Math.max(...twicePerRound),

@@ -7,7 +7,7 @@ import { runLeat, storeEnvironment } from '../helpers/leat.ts';
 import { noPatroni } from '../helpers/patroni.ts';
 import { programPath } from '../helpers/program.ts';
 import { type DiskFaults, noSlowDisk, type SlowDisk } from '../helpers/slow-disk.ts';
-import { type Bed, type Night, type NightNode, nightOf, type NightStore } from './night.ts';
+import { type Bed, type Night, nightOf, type NightStore } from './night.ts';
 import {
   openPatroni,
   openPooled,
@@ -48,8 +48,9 @@ const losing =
     });
   };
 
-/** The node can open hardly any file or connection for a while. */
-async function withoutDescriptors({ running: { child } }: NightNode): Promise<void> {
+/** The node can open neither a file nor a connection for a while, and has lost those to its receiver. */
+async function withoutDescriptors({ last, receiver }: Bed<NightStore>): Promise<void> {
+  const { child } = last.running;
   const open = await readdir(`/proc/${child.pid}/fd`);
   const limit = (count: number): unknown =>
     execFileSync('prlimit', [`--pid=${child.pid}`, `--nofile=${count}:`]);
@@ -60,7 +61,8 @@ async function withoutDescriptors({ running: { child } }: NightNode): Promise<vo
     'SOFT',
     '--noheadings',
   ]);
-  limit(open.length + 2);
+  limit(Math.max(open.length >> 1, 20));
+  receiver.cut();
   await sleep(6000);
   limit(Number(before));
 }
@@ -188,7 +190,7 @@ export const nights: readonly Night[] = [
     name: 'SQLite: no more descriptors',
     missing: () => programPath('prlimit') === undefined && 'prlimit is not installed',
     open: openSqlite,
-    faults: [({ last }) => withoutDescriptors(last)],
+    faults: [withoutDescriptors],
     rounds: 4,
     longestMs: 60_000,
   }),
