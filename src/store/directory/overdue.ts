@@ -31,7 +31,8 @@ interface OverdueRow {
 export function* overdueStreams(tenant: number, now: Millis): Command<OverdueStream[]> {
   const rows = yield* sql.all<OverdueRow>`
     with recursive waiting (stream) as (
-      select min(stream) from deliveries ${byDue} where tenant = ${tenant} and due_at is not null
+      select min(stream) from deliveries ${byDue}
+      where tenant = ${tenant} and stream > '' and due_at is not null
       union all
       select (
         select min(d.stream) from deliveries d ${byDue}

@@ -127,14 +127,15 @@ function* toOpen(
 function* openAgain(runs: Runs, run: Run, id: string, open: readonly ClosedRow[]): Command<void> {
   const { tenant, stream, health } = run;
   const offsets = open.map(({ offset }) => offset);
-  const day = postgresOnly`, (
+  const dayColumn = postgresOnly`, event_day`;
+  const dayOfEvent = postgresOnly`, (
     select e.published_at / ${dayMs} from events e
     where e.tenant = d.tenant and e."offset" = d."offset" limit 1)`;
   yield* sql.run`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-      failed_at, error_code ${postgresOnly`, event_day`})
+      failed_at, error_code ${dayColumn})
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, 'failed', d.attempt,
-      d.failed_at, d.error_code ${day}
+      d.failed_at, d.error_code ${dayOfEvent}
     from dismissed_events d
     where d.tenant = ${tenant} and d.stream = ${stream} and d."offset" ${oneOfNumbers(offsets)}`;
   yield* together(
