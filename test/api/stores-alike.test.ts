@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { randomInt } from 'node:crypto';
 import { describe, test } from 'node:test';
 import type { Store } from '../../src/store/port/store.ts';
 import { compareServers, type Comparison, type Side } from '../helpers/compared-servers.ts';
@@ -12,35 +11,30 @@ describe('the same random requests to SQLite and PostgreSQL', () => {
     assertAlike(await compareServers(70_001, 500, [sqlite, { engine: postgres }]), 70_001);
   });
 
-  test('stores alike: 52,000 requests of 20 seeds, 4 of them new', { tags: ['long'] }, async () => {
+  test('stores alike: 6,000 requests of 4 seeds', { tags: ['long'] }, async () => {
     const succeeded = new Set<string>();
-    const seeds = Array.from({ length: 20 }, (_, index) =>
-      index < 16 ? 70_001 + 1009 * index : randomInt(1_000_000, 1_000_000_000),
-    );
-    for (const seed of seeds) {
-      const comparison = await compareServers(seed, 2600, [sqlite, { engine: postgres }]);
+    for (const seed of [70_001, 71_010, 72_019, 73_028]) {
+      const comparison = await compareServers(seed, 1500, [sqlite, { engine: postgres }]);
       assertAlike(comparison, seed);
       for (const each of comparison.succeeded) succeeded.add(each);
     }
     assert.ok(succeeded.size >= 80, `${succeeded.size} operations succeeded`);
   });
 
-  const planted: [what: string, around: (store: Store) => Store][] = [
+  const mutants: [what: string, around: (store: Store) => Store][] = [
     [
-      'a list of roles in another order',
-      ({ roles, ...store }) => ({
+      'an offset that is one too high',
+      ({ log, ...store }) => ({
         ...store,
-        roles: {
-          ...roles,
-          list: async (...args) => {
-            const page = await roles.list(...args);
-            return { ...page, items: page.items.toReversed() };
-          },
+        log: {
+          ...log,
+          append: async (...args) =>
+            (await log.append(...args)).map((one) => ({ ...one, offset: one.offset + 1 })),
         },
       }),
     ],
   ];
-  for (const [what, around] of planted) {
+  for (const [what, around] of mutants) {
     test(`stores alike: ${what} is found within 500 requests`, async () => {
       const sides = [sqlite, { ...sqlite, around }] as const;
       const { difference } = await compareServers(70_001, 500, sides);

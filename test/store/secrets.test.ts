@@ -45,8 +45,13 @@ interface Fixture {
   byteColumns(): Promise<string[]>;
 }
 
-/** Hashes open nothing, so they are not sealed. */
-const hashColumns = ['console_codes.code_hash', 'console_sessions.secret_hash'];
+/** Hashes open nothing, nor does the key of those of contents, so they are not sealed. */
+const hashColumns = [
+  'console_codes.code_hash',
+  'console_sessions.secret_hash',
+  'events.content',
+  'tenants.content_key',
+];
 
 for (const [engine, fixtureFor] of [
   ['SQLite', sqlite],
@@ -832,7 +837,7 @@ async function postgres(t: TestContext): Promise<Fixture> {
     byteColumns: async () => {
       const rows = await sql(`
         select table_name || '.' || column_name as name from information_schema.columns
-        where table_schema = 'public' and data_type = 'bytea'`);
+        where table_schema = 'public' and data_type = 'bytea' and table_name !~ '^events_d'`);
       return rows.map(({ name }) => String(name));
     },
   };

@@ -117,7 +117,7 @@ function withTable(sql: string, step: string): string {
 
 /** Returns what a value of a template is in the statement: a fragment has a text of its own. */
 function inSqlite(value: string): string {
-  if (value.startsWith('oneOf(')) return 'in (select value from json_each(?))';
+  if (/^oneOf\w*\(/.test(value)) return 'in (select value from json_each(?))';
   if (value.startsWith('amongOffsets('))
     return 'and e."offset" in (select value from json_each(?))';
   if (value === 'byDue') return 'indexed by deliveries_due';
@@ -127,7 +127,8 @@ function inSqlite(value: string): string {
   if (value === 'positionIn') return 'instr';
   if (value === 'jsonList') return 'json_group_array';
   if (value.startsWith('selects(')) return 'd.time >= ? and +d.listed_at >= ? and +d.listed_at < ?';
-  if (value.startsWith('listedGroups(')) return '(select ? as stream, ? as code, ? as count)';
+  if (value.startsWith('listedGroups('))
+    return '(select ? as stream, ? as code, ? as count, ? as last_event)';
   if (value === 'eachDelivery') return 'cross join deliveries d where';
   if (value === 'rowColumns') return 'd.event_id';
   const isEmpty =
