@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { nightNamed } from './table.ts';
 
-/** A share of `npm run test:nights`: the same faults under less load, and once each. */
+/** A share of `npm run test:nights`: the same faults with fewer events and fewer rounds. */
 const share = ['SQLite: kill -9', 'PostgreSQL: rolling restarts of two nodes', 'PostgreSQL: locks'];
 
 for (const name of share) {
