@@ -1,6 +1,6 @@
 import { isUri } from '../schemas/schema.ts';
 import { badBody, quoted } from './http/problem.ts';
-import { isRawJSON } from './http/verbatim.ts';
+import { isRawJSON } from '../core/verbatim.ts';
 
 /**
  * Removes the attributes of CloudEvents that are null: they count as absent (CloudEvents 1.0.2, JSON event

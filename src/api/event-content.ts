@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isRawJSON } from './http/verbatim.ts';
+import { isRawJSON } from '../core/verbatim.ts';
 
 /**
  * Returns 32 hexadecimal digits that are the same for events with the same type and the same data: the order of

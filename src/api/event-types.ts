@@ -2,6 +2,7 @@ import { issuerOf } from '../auth/issuer.ts';
 import { catalogue } from '../core/catalogue.ts';
 import { formatTime } from '../core/date.ts';
 import { sampleData } from '../core/samples.ts';
+import { parseKept } from '../core/verbatim.ts';
 import { eventTypes, eventTypesQuery, type EventTypesShown } from '../schemas/event-types.ts';
 import { compile, eventType } from '../schemas/schema.ts';
 import type { Store } from '../store/port/store.ts';
@@ -60,9 +61,9 @@ export function eventTypeOperations({ store, settings }: EventTypesDeps): Operat
   ];
 }
 
-/** Returns the data of an envelope. */
+/** Returns the data of an envelope, with its numbers as they were sent. */
 function dataOf(body: string | undefined): EventTypesShown['types'][number]['sample'] {
-  return body === undefined ? null : (JSON.parse(body) as { data: object }).data;
+  return body === undefined ? null : (parseKept(body) as { data: object }).data;
 }
 
 /** The order of the store. */

@@ -1,5 +1,9 @@
 import { parseFilter, type ParsedFilter } from '../core/filter.ts';
 import type { Filter } from '../core/filter-program.ts';
+import { sizeOf } from '../core/json-parts.ts';
+import { runSync } from '../core/slices.ts';
+import { lossOf, readVerbatim } from '../core/verbatim.ts';
+import { depthMax, depthReason } from './http/body.ts';
 import { badBody, badQuery, quoted } from './http/problem.ts';
 
 /** Parses a filter that was sent as a field of the body. Throws 400. */
@@ -22,11 +26,19 @@ export function filterOfText(text: string, property: string, description: string
   throw badQuery(reason, path === '' ? property : `${property}.${path}`, description);
 }
 
+/** The rules of a body: see `parseInSteps`. */
 function conditionOf(text: string, property: string, description: string): unknown {
+  let condition: unknown;
   try {
-    return JSON.parse(text);
+    condition = JSON.parse(text);
   } catch {
     const reason = `Expected JSON such as {"data.object.plan":"pro"} but found ${quoted(text)}`;
     throw badQuery(reason, property, description);
   }
+  if (runSync(sizeOf(Buffer.from(text))).depth > depthMax) {
+    throw badQuery(depthReason, property, description);
+  }
+  const loss = lossOf(readVerbatim(text));
+  if (loss === undefined) return condition;
+  throw badQuery(loss.reason, [property, ...loss.path].join('.'), description);
 }

@@ -16,7 +16,7 @@ import { timeOf } from './formats.ts';
 import { badKey } from './idempotency-key.ts';
 import { badBody, tooLarge } from './http/problem.ts';
 import { bodyCheck, type Check } from './http/validation.ts';
-import { mayHoldInexactNumber, parseVerbatim } from './http/verbatim.ts';
+import { mayHoldInexactNumber, parseVerbatim } from '../core/verbatim.ts';
 
 /** A valid event that a client sent, with its data as text. */
 export interface SentEvent {

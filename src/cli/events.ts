@@ -16,7 +16,7 @@ import {
 import { CommandFailed, usageError } from './errors.ts';
 import { addEventTypesCommand } from './event-types.ts';
 import { readJson, writeJson } from './json.ts';
-import { fileOption } from './option.ts';
+import { fileOption, repeatedText } from './option.ts';
 import { readLines } from './read-lines.ts';
 import { addTailCommand } from './tail.ts';
 import { counted, progressText } from './terminal/progress.ts';
@@ -106,12 +106,16 @@ export async function dataOf(
     text === '-' || text.startsWith('@')
       ? await fileOption(option, text === '-' ? '-' : text.slice(1), terminal)
       : text;
+  let value: unknown;
   try {
-    return readJson(json);
+    value = readJson(json);
   } catch (error) {
     const reason = error instanceof Error ? printable(error.message) : '';
     throw usageError(`${option} is not JSON: ${reason}`);
   }
+  const repeated = repeatedText(json);
+  if (repeated !== undefined) throw usageError(`${option}: ${repeated}`);
+  return value;
 }
 
 /** Adds an id, so that an event sent again after a failed request is stored once. */

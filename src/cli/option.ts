@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import { codeOf } from '../core/errors.ts';
+import { printable } from '../core/setting.ts';
+import { readVerbatim } from '../core/verbatim.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { readJson } from './json.ts';
 import { utf8Text } from './utf8-text.ts';
@@ -31,7 +33,11 @@ export interface JsonOption {
 /** Parses a JSON object or `null`. Throws a usage error. */
 export function jsonOption(text: string): JsonOption {
   const value = parsedJson(text);
-  if (value === null || isObject(value)) return { value };
+  if (value === null || isObject(value)) {
+    const repeated = repeatedText(text);
+    if (repeated !== undefined) throw new InvalidArgumentError(repeated);
+    return { value };
+  }
   throw new InvalidArgumentError('A JSON object in quotes, or null.');
 }
 
@@ -40,6 +46,12 @@ export function isObject(value: unknown): value is object {
   return (
     typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
   );
+}
+
+/** Says which field a JSON text has twice: of those only the last one would be sent. */
+export function repeatedText(json: string): string | undefined {
+  const path = readVerbatim(json).repeated;
+  return path && `The field "${printable(path.join('.'))}" is repeated: write it once.`;
 }
 
 function parsedJson(text: string): unknown {

@@ -12,6 +12,7 @@ import {
 } from './filter-rows.ts';
 import './filter-editor.css';
 import { Icon } from './parts/icon.tsx';
+import { parseKeepingNumbers } from './request.ts';
 
 interface FilterEditorProps {
   /** The condition as JSON text; empty for none. */
@@ -90,12 +91,12 @@ function atLeastOne(rows: readonly FilterRow[]): readonly FilterRow[] {
 
 function indented(text: string): string {
   return problemOfText(text) === undefined && text !== ''
-    ? JSON.stringify(JSON.parse(text), undefined, 2)
+    ? JSON.stringify(parseKeepingNumbers(text), undefined, 2)
     : text;
 }
 
 function compact(text: string): string {
-  return text.trim() === '' ? '' : JSON.stringify(JSON.parse(text));
+  return text.trim() === '' ? '' : JSON.stringify(parseKeepingNumbers(text));
 }
 
 interface JsonFieldProps {

@@ -1,3 +1,5 @@
+import { parseKeepingNumbers } from './request.ts';
+
 /** A condition on one field of an event, as a row of the form has it. */
 export interface FilterRow {
   /** Path into the envelope, such as `data.object.email`. */
@@ -95,7 +97,7 @@ function shortened(operators: Condition): unknown {
 export function valueOf(typed: string): unknown {
   const text = typed.trim();
   try {
-    return JSON.parse(text);
+    return parseKeepingNumbers(text);
   } catch {
     return text;
   }

@@ -1,13 +1,15 @@
+import { parseKeepingNumbers } from './request.ts';
+
 /** An object that was read from a text, or what is wrong with the text and where. */
 export type JsonReading =
   | { readonly value: Readonly<Record<string, unknown>> }
   | { readonly problem: string };
 
-/** Reads the text of a JSON object, as somebody types it. */
+/** Reads the text of a JSON object, as somebody types it; numbers keep their digits. */
 export function readObject(text: string): JsonReading {
   if (text.trim() === '') return { problem: 'Enter a JSON object, for example {}.' };
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseKeepingNumbers(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
       return { value: value as Readonly<Record<string, unknown>> };
     }

@@ -8,7 +8,7 @@ import { say } from './parts/notice.tsx';
 import { duration, plural } from './parts/numbers.ts';
 import { Time } from './parts/time.tsx';
 import { refresh, useRead } from './queries.ts';
-import type { ApiRequest } from './request.ts';
+import { type ApiRequest, parseKeepingNumbers } from './request.ts';
 
 /** How often what a receiver inside Leat got is read while it is shown: deliveries are no changes of it. */
 const refetchMs = 2_000;
@@ -87,7 +87,7 @@ export function ReceivedRequest({
 /** Returns JSON with line breaks; other text as it is. */
 function pretty(body: string): string {
   try {
-    return JSON.stringify(JSON.parse(body), undefined, 2);
+    return JSON.stringify(parseKeepingNumbers(body), undefined, 2);
   } catch {
     return body;
   }

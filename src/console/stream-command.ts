@@ -1,6 +1,7 @@
 import { deliveryChange, droppedRules } from '../core/delivery-change.ts';
 import type { StreamPatchSent, StreamShown } from '../schemas/streams.ts';
 import { quoted } from './command.ts';
+import { parseKeepingNumbers } from './request.ts';
 
 /** What commands and requests show in place of a secret. */
 const hiddenSecret = '…';
@@ -15,9 +16,10 @@ const secretNames: ReadonlySet<string> = new Set([
 
 /** Returns a change without the secrets that it sends. */
 export function withoutSecrets(patch: StreamPatchSent): StreamPatchSent {
-  return JSON.parse(JSON.stringify(patch), (name, value: unknown) =>
+  const text = JSON.stringify(patch, (name, value: unknown) =>
     secretNames.has(name) ? hiddenSecret : value,
-  ) as StreamPatchSent;
+  );
+  return parseKeepingNumbers(text) as StreamPatchSent;
 }
 
 /** Returns the command that makes a change of a stored stream; secrets come from files. */

@@ -101,6 +101,13 @@ describe('GET /event-log', () => {
       [{ filter: '{' }, 'filter'],
       [{ filter: '{"data.a":{"$regex":"x"}}' }, 'filter.data.a.$regex'],
       [{ filter: `{"type":"${'x'.repeat(2048)}"}` }, 'filter'],
+      [{ filter: '{"data.id":1546130668394913822}' }, 'filter.data.id'],
+      [
+        { filter: '{"$and":[{"type":"a.b"},{"data.n":{"$in":[1,1e400]}}]}' },
+        'filter.$and.1.data.n.$in.1',
+      ],
+      [{ filter: '{"type":"a.b","t\\u0079pe":"c.d"}' }, 'filter.type'],
+      [{ filter: `{"data.n":${'['.repeat(200)}${']'.repeat(200)}}` }, 'filter'],
       [{ event_types: 'User' }, 'event_types'],
       [{ date_from: 'yesterday' }, 'date_from'],
       [{ from: 'bm8' }, 'from'],

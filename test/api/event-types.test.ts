@@ -62,8 +62,13 @@ describe('GET /event-types', () => {
     await publish(fixture, 'order.paid', { n: 2 });
     await publish(fixture, 'user.created', { private: 'not shown' });
     await publish(fixture, 'report.made', { text: 'x'.repeat(10_000) });
+    const exact = '{"id":1546130668394913822,"price":1.10,"limit":1e400,"zero":-0}';
+    const sent = await fixture.send('POST', '/events', `{"type":"sum.made","data":${exact}}`);
+    assert.equal(sent.status, 202, sent.text);
+    const { text } = await fixture.send('GET', '/event-types?take=100');
+    assert.ok(text.includes(`"sample":${exact}`), 'with the numbers as they were sent');
     const types = new Map((await all(fixture, 4)).map((row) => [row.type, row]));
-    assert.equal(types.size, catalogue.length + 2);
+    assert.equal(types.size, catalogue.length + 3);
     const at = '2026-03-01T09:30:00.000Z';
     assert.deepEqual(types.get('order.paid'), {
       type: 'order.paid',

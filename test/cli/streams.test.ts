@@ -180,6 +180,13 @@ describe('leat streams', { concurrency: 2 }, () => {
       [1, true],
       rounded.stderr,
     );
+    for (const json of [
+      '{"per_second": 1, "per_second": 2}',
+      '{"filter": {"a": 1, "\\u0061": 2}}',
+    ]) {
+      const { code, stderr } = await update(json);
+      assert.deepEqual([code, /is repeated: write it once/.test(stderr)], [2, true], stderr);
+    }
     const createdWith = async (...more: string[]) => {
       const { stdout } = await shell.leat(['streams', 'create', ...words, '--json', ...more]);
       return (JSON.parse(stdout) as StreamBody).delivery;

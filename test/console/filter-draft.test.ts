@@ -35,3 +35,11 @@ test('drafts: the rules of the server are those of the form', () => {
   const { problem = '' } = filterOfDraft(withText('{"a":{"$regex":"x"}}')) as { problem?: string };
   assert.match(problem, /Unknown operator.*at a\.\$regex/);
 });
+
+test('drafts: a number keeps the digits that somebody typed, in rows and JSON', () => {
+  const row = { path: 'data.id', operator: '$eq', value: '1546130668394913822' } as const;
+  const draft = withRows([row]);
+  assert.match(draft.text, /: 1546130668394913822\b/);
+  assert.deepEqual(withText(draft.text).rows, [row]);
+  assert.match(JSON.stringify(filterOfDraft(draft)), /:1546130668394913822\}/);
+});

@@ -13,7 +13,7 @@ import {
   unsupportedMediaType,
 } from './problem.ts';
 import { bodyText } from './validation.ts';
-import { type JsonPath, readVerbatim } from './verbatim.ts';
+import { type JsonPath, lossOf, readVerbatim } from '../../core/verbatim.ts';
 
 /** A request body as sent; `bytes` is `undefined` without a body or with an empty one. */
 export interface RawBody {
@@ -212,7 +212,7 @@ export class ClientGone extends Error {
 }
 
 /** Deeper than any document needs, and far below the limit of recursion. */
-const depthMax = 100;
+export const depthMax = 100;
 
 /** A body as text and as the parsed value. */
 export interface ParsedBody {
@@ -267,13 +267,11 @@ export function* parseInSteps(
   const value = parseJson(text);
   if (depth > depthMax) throw tooDeep();
   yield;
-  const { value: verbatim, repeated, rounded } = readVerbatim(text);
-  if (repeated !== undefined) throw refused('Repeated property', repeated);
+  const verbatim = readVerbatim(text);
   const isKept = ([name]: JsonPath): boolean => numbersKept.includes(String(name));
-  const lost = rounded.find((path) => !isKept(path));
-  if (lost !== undefined)
-    throw refused('A number that would be rounded: send it as a string', lost);
-  return { text, value, kept: withFields(value, numbersKept, verbatim) };
+  const loss = lossOf(verbatim, isKept);
+  if (loss !== undefined) throw badBody(loss.reason, loss.path.join('.'), bodyText);
+  return { text, value, kept: withFields(value, numbersKept, verbatim.value) };
 }
 
 /** Returns the object with these fields of another one. */
@@ -287,12 +285,11 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function refused(reason: string, path: JsonPath): Problem {
-  return badBody(reason, path.join('.'), bodyText);
-}
+/** The reason why JSON that nests deeper than `depthMax` is refused. */
+export const depthReason = `Nested deeper than ${depthMax} levels`;
 
 function tooDeep(): Problem {
-  return badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
+  return badBody(depthReason, 'body', bodyText);
 }
 
 function textOf(bytes: Uint8Array): string {

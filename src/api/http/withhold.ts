@@ -2,7 +2,7 @@ import { mapInSlices } from '../../core/slices.ts';
 import type { Operation, OperationResponse } from '../operation.ts';
 import { Problem } from './problem.ts';
 import { JsonText } from './sliced-json.ts';
-import { isRawJSON, mayHoldInexactNumber, parseVerbatim } from './verbatim.ts';
+import { isRawJSON, parseKept } from '../../core/verbatim.ts';
 import type { Schema } from './violation.ts';
 
 /**
@@ -34,7 +34,7 @@ export async function withheldResponse({
   body,
   ...rest
 }: OperationResponse): Promise<OperationResponse> {
-  if (json !== undefined) return { ...rest, body: withheldFrom(parsed(json)) };
+  if (json !== undefined) return { ...rest, body: withheldFrom(parseKept(json)) };
   return body === undefined ? rest : { ...rest, body: await withheldFromBody(body) };
 }
 
@@ -57,14 +57,9 @@ function lengthOf(item: unknown): number {
 const payloadFields: ReadonlySet<string> = new Set(['data', 'data_base64']);
 
 function withheldFrom(value: unknown): unknown {
-  if (value instanceof JsonText) return withheldFrom(parsed(value.pieces.join('')));
+  if (value instanceof JsonText) return withheldFrom(parseKept(value.pieces.join('')));
   if (Array.isArray(value)) return value.map(withheldFrom);
   return isObject(value) && !isRawJSON(value) ? withheldFromObject(value) : value;
-}
-
-/** Parses JSON that Leat wrote; numbers stay as they are. */
-function parsed(json: string): unknown {
-  return mayHoldInexactNumber(json) ? parseVerbatim(json) : JSON.parse(json);
 }
 
 function withheldFromObject(

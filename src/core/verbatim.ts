@@ -25,6 +25,30 @@ export interface VerbatimJson {
 /** Names of fields and positions in arrays, from the root. */
 export type JsonPath = readonly (string | number)[];
 
+/** A part of a JSON text that `JSON.parse` changes, as the reason of an error. */
+export interface JsonLoss {
+  readonly reason: string;
+  readonly path: JsonPath;
+}
+
+/**
+ * Returns the first repeated field, of which receivers take different ones (RFC 8259 section 4), or else
+ * the first number that would be rounded, except where `isKept`.
+ */
+export function lossOf(
+  { repeated, rounded }: Omit<VerbatimJson, 'value'>,
+  isKept: (path: JsonPath) => boolean = () => false,
+): JsonLoss | undefined {
+  if (repeated !== undefined) return { reason: 'Repeated property', path: repeated };
+  const path = rounded.find((each) => !isKept(each));
+  return path && { reason: 'A number that would be rounded: send it as a string', path };
+}
+
+/** Parses JSON that is known to be valid and not deep; numbers stay as they are. */
+export function parseKept(text: string): unknown {
+  return mayHoldInexactNumber(text) ? parseVerbatim(text) : JSON.parse(text);
+}
+
 /** Does the same as {@link parseVerbatim}, and finds what `JSON.parse` changes silently. */
 export function readVerbatim(text: string): VerbatimJson {
   const reader = new Reader(text);

@@ -1,10 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import {
-  mayHoldInexactNumber,
-  parseVerbatim,
-  readVerbatim,
-} from '../../../src/api/http/verbatim.ts';
+import { mayHoldInexactNumber, parseVerbatim, readVerbatim } from '../../src/core/verbatim.ts';
 
 /** Returns the result of JSON.parse, with its source text of each number. */
 function byReviver(text: string): unknown {
