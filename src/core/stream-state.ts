@@ -19,7 +19,7 @@ export interface FailingSources {
   readonly consecutive: number;
   /** Whether the store refuses to record its results. */
   readonly isRefused: boolean;
-  /** When the oldest attempt failed since the last success. */
+  /** When the oldest attempt began that failed since the last success, or that success if it was later. */
   readonly failingSince: Millis | undefined;
   /** Since when the oldest attempt is overdue, or since the last success if that was later. */
   readonly overdueSince: Millis | undefined;

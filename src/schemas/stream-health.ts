@@ -100,7 +100,7 @@ export const streamHealth = component('EventStreamHealth', 'How an event stream 
   last_failed_at: orNull(time, 'When its last failed attempt was recorded; null when not known'),
   failing_since: orNull(
     time,
-    'When the oldest attempt failed since its last success; null without one',
+    'When the oldest attempt began that failed since its last success, or that success if it was later; null without one',
   ),
   results_refused: orNull(
     closed({

@@ -94,7 +94,7 @@ async function settle(
       batch.rows.get(streamKeyOf(run)),
       batch,
     );
-    const after = runAfter(writes, settlement, cursorMax(run, settlement.version), batch.now);
+    const after = runAfter(writes, settlement, cursorMax(run, settlement.version));
     if (after !== run) changed.push(after);
     const offsets = settledAboveAfter(settlement, after);
     if (offsets !== undefined) above.push({ run, offsets });

@@ -28,11 +28,11 @@ export interface Run {
   readonly failing?: Failing | undefined;
 }
 
-/** A change of `failing_since`: when the oldest attempt failed since the last success. */
+/** A change of `failing_since`: when the oldest attempt began that failed since the last success. */
 export interface Failing {
   /** There was a success. */
   readonly ends: boolean;
-  /** When an attempt failed after it. */
+  /** When the oldest attempt began that failed after it. */
   readonly from: Millis | undefined;
 }
 

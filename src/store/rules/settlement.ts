@@ -151,7 +151,9 @@ export interface BatchState<R extends Run = Run> {
   health: Health;
   /** The last failed attempt. */
   lastFailed: Run['failed'];
-  /** When an attempt failed after the last success of the batch. */
+  /** Of the last success of the batch. */
+  deliveredAt: Millis | undefined;
+  /** When the oldest attempt began that failed after the last success of the batch; not before that success. */
   failingFrom: Millis | undefined;
   /** Events of the last failed attempts of open failures, by their codes. */
   readonly lastEvents: Map<ErrorCode, string>;
@@ -172,6 +174,7 @@ export function newBatchState<R extends Run>(run: R): BatchState<R> {
     run,
     health: run.health,
     lastFailed: undefined,
+    deliveredAt: undefined,
     failingFrom: undefined,
     lastEvents: new Map(),
     delivered: 0,
@@ -194,11 +197,15 @@ export function noteAttempt(
   { history, row }: Transition,
   now: Millis,
 ): void {
-  if (history?.outcome === 'delivered') state.failingFrom = undefined;
+  if (history?.outcome === 'delivered') {
+    state.failingFrom = undefined;
+    state.deliveredAt = now;
+  }
   if (history?.outcome !== 'failed') return;
   const code = errorCodeOf(history);
   state.lastFailed = { at: now, code };
-  state.failingFrom ??= now;
+  const began = Math.max(history.at, state.deliveredAt ?? 0);
+  state.failingFrom = Math.min(state.failingFrom ?? began, began);
   if (typeof row === 'object' && row.failedAt !== undefined) state.lastEvents.set(code, event.id);
 }
 
@@ -233,17 +240,15 @@ function isGone({ version }: Run, outcome: Outcome): boolean {
  * @param cursorMax how far a node that works with the settlement's version may raise the cursor
  */
 export function runAfter<R extends Run>(
-  { run, health, delivered, lastFailed, failingFrom }: BatchState<R>,
+  { run, health, deliveredAt, lastFailed, failingFrom }: BatchState<R>,
   settlement: Settlement,
   cursorMax: Offset,
-  now: Millis,
 ): R {
   const settledTo = Math.min(settlement.cursor, cursorMax);
   const cursor = settlement.run === run.run ? Math.max(run.cursor, settledTo) : run.cursor;
   const isSame = cursor === run.cursor && health === run.health && lastFailed === undefined;
   if (isSame) return run;
-  const deliveredAt = delivered > 0 ? now : undefined;
-  const failing = { ends: delivered > 0, from: failingFrom };
+  const failing = { ends: deliveredAt !== undefined, from: failingFrom };
   return { ...run, cursor, health, deliveredAt, failed: lastFailed, failing };
 }
 

@@ -22,7 +22,10 @@ export function writeRun(db: Database, run: Run): void {
       consecutive_failures = ${run.health.consecutive}, total_failures = ${run.health.total},
       paused_ms = ${run.pausedMs},
       last_delivered_at = coalesce(${run.deliveredAt}, last_delivered_at),
-      failing_since = coalesce(iif(${ends}, null, failing_since), ${from})
+      failing_since = (
+        select min(began) from (
+          select iif(${ends}, null, failing_since) as began
+          union all select max(${from}, coalesce(last_delivered_at, 0))))
     where key = ${run.key}`;
   if (run.failed === undefined) return;
   db.run`

@@ -75,7 +75,7 @@ function settleOne(
   const state = newBatchState(run);
   const outcomeRules = { ...rules, isLogged: logCheck(db, run.tenant) };
   for (const outcome of settlement.outcomes) recordOutcome(db, state, outcome, outcomeRules);
-  const after = runAfter(state, settlement, cursorMax(db, run, settlement.version), rules.now);
+  const after = runAfter(state, settlement, cursorMax(db, run, settlement.version));
   if (after !== run) writeRun(db, after);
   const settledAbove = settledAboveAfter(settlement, after);
   if (settledAbove !== undefined) {

@@ -193,7 +193,10 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): boole
     return false;
   }
   if (result !== 'parked') remember(stream, event, 'failed', now);
-  if (result !== 'parked') stream.failingSince ??= now;
+  if (result !== 'parked') {
+    const began = Math.max(now - outcome.agoMs, stream.deliveredAt);
+    stream.failingSince = Math.min(stream.failingSince ?? began, began);
+  }
   const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
   if (isOver) return false;
   const fails =
