@@ -154,6 +154,7 @@ const refusals: Readonly<Record<string, string>> = {
   access_denied: 'Refuse an access token: the client may not have it',
   invalid_scope:
     'Refuse an access token: the client does not hold the scopes, or they are too many',
+  invalid_target: 'Refuse an access token: two APIs are named',
   invalid_request: 'Refuse an access token: the request is malformed',
   unsupported_grant_type: 'Refuse an access token: the grant type is not supported',
 };

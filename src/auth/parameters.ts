@@ -7,6 +7,7 @@ export type Parameters = ReadonlyMap<string, string>;
 const known = [
   'grant_type',
   'audience',
+  'resource',
   'scope',
   'client_id',
   'client_secret',

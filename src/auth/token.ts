@@ -7,7 +7,7 @@ import { credentialsClaim } from './claims.ts';
 import { authenticateClient } from './authentication.ts';
 import { audienceOf, issuerOf, managementAudiences } from './issuer.ts';
 import type { Keyring } from './keys.ts';
-import { readParameters } from './parameters.ts';
+import { type Parameters, readParameters } from './parameters.ts';
 import { tokenCharactersMax } from './signature.ts';
 import { accessDenied, invalidScope, missingParameter, TokenError } from './token-error.ts';
 
@@ -130,8 +130,8 @@ async function tokenGrantFor(
   const unsupported = checkGrantType(parameters.get('grant_type'));
   if (unsupported !== undefined) return unsupported;
 
-  const audience = parameters.get('audience');
-  if (audience === undefined) return missingParameter('audience');
+  const audience = audienceIn(parameters);
+  if (audience instanceof TokenError) return audience;
 
   const proof = { tenant, issuer, authorization, parameters, now };
   const client = await authenticateClient(clients, proof);
@@ -151,6 +151,16 @@ async function tokenGrantFor(
   const missing = requested.filter((scope) => !(held ?? grant.scope).includes(scope));
   if (missing.length > 0) return notGranted(missing);
   return { client, target, scopes: requested, permissions: held && requested.toSorted() };
+}
+
+/** Returns the API that is asked for: by `audience`, or by `resource`, its name in RFC 8707 section 2. */
+function audienceIn(parameters: Parameters): string | TokenError {
+  const [audience, resource] = [parameters.get('audience'), parameters.get('resource')];
+  if (audience !== undefined && resource !== undefined && audience !== resource) {
+    const description = 'audience and resource name two APIs: send one of them';
+    return new TokenError(400, 'invalid_target', description);
+  }
+  return audience ?? resource ?? missingParameter('audience');
 }
 
 function checkGrantType(grantType: string | undefined): TokenError | undefined {

@@ -33,6 +33,8 @@ function requestToken(
   return fixture.requestToken(Object.fromEntries(sent), authorization);
 }
 
+const FORM = 'application/x-www-form-urlencoded';
+
 /** Sends a body as it is. */
 async function send(
   body: string,
@@ -126,6 +128,18 @@ describe('issued token', () => {
     for (const audience of [AUDIENCE, '/api/v2/']) {
       assert.equal(claimsOf(await requestToken({ audience }))['aud'], AUDIENCE);
     }
+  });
+
+  test('issued token: resource of RFC 8707 names the API as audience does', async () => {
+    for (const asked of [{ audience: undefined }, { audience: '' }, { audience: AUDIENCE }]) {
+      assert.equal(claimsOf(await requestToken({ ...asked, resource: AUDIENCE }))['aud'], AUDIENCE);
+    }
+    const { status, body } = await requestToken({ audience: AUDIENCE, resource: MESSAGES });
+    assert.deepEqual([status, body['error']], [400, 'invalid_target']);
+    const none = await requestToken({ audience: undefined, resource: `${AUDIENCE}x` });
+    assert.deepEqual([none.status, none.body['error']], [403, 'access_denied']);
+    const twice = await send('grant_type=client_credentials&resource=a&resource=b', FORM);
+    assert.equal(twice.body['error_description'], 'Repeated parameter: resource');
   });
 
   test('issued token of a local trial: http issuer, https audience for all requested forms', async () => {
@@ -406,7 +420,6 @@ describe('token request', () => {
     audience: '/api/v2/',
   });
   const form = (): string => new URLSearchParams(good()).toString();
-  const FORM = 'application/x-www-form-urlencoded';
 
   test('a token request may be a form or JSON, with media type parameters, in any case', async () => {
     for (const type of [FORM, `${FORM}; charset=utf-8`, 'Application/X-WWW-Form-URLencoded']) {
@@ -459,7 +472,7 @@ describe('token request', () => {
   });
 
   test('a token request may have unknown parameters of any shape', async () => {
-    const more = { resource: { audience: ['x'], client_id: { audience: 1 } }, list: [[['"{']]] };
+    const more = { more: { audience: ['x'], client_id: { audience: 1 } }, list: [[['"{']]] };
     const json = JSON.stringify({ ...more, ...good(), constructor: 1 });
     assert.equal((await send(json, 'application/json')).status, 200);
     assert.equal((await send(`${form()}&x=1&x=2&__proto__=3`, FORM)).status, 200);
@@ -474,10 +487,11 @@ describe('token request', () => {
       '7',
       `[${JSON.stringify(good())}]`,
       '{"__proto__": {"grant_type": "client_credentials"}}',
-      ...['grant_type', 'audience', 'client_id', 'client_secret', 'scope'].flatMap((name) =>
-        [7, null, true, ['x'], { x: 'y' }].map((value) =>
-          JSON.stringify({ ...good(), [name]: value }),
-        ),
+      ...['grant_type', 'audience', 'resource', 'client_id', 'client_secret', 'scope'].flatMap(
+        (name) =>
+          [7, null, true, ['x'], { x: 'y' }].map((value) =>
+            JSON.stringify({ ...good(), [name]: value }),
+          ),
       ),
       `{"scope":${'['.repeat(30_000)}${']'.repeat(30_000)}}`,
     ];
