@@ -13,6 +13,7 @@ export interface Place {
 
 /** Files of which a data folder has one at least, unless it is a new one. */
 const ownNames: ReadonlySet<string> = new Set([
+  '.leat',
   'leat.db',
   'secret.key',
   'secret.key.new',
@@ -20,13 +21,17 @@ const ownNames: ReadonlySet<string> = new Set([
   'tls-ca.pem',
 ]);
 
+/** What file systems and their programs put into an empty folder. */
+const systemNames: ReadonlySet<string> = new Set(['lost+found', '.DS_Store', '.snapshot']);
+
 /**
  * Returns a file that shows that a folder `data` belongs to another program, by the names in it;
- * `undefined` for one of Leat, or without files. Hidden files and `lost+found` do not count.
+ * `undefined` for one of Leat, or without files. A hidden file counts: `.gitkeep` keeps a folder in the
+ * repository of a project, which would get the database and its secrets.
  */
 export function foreignFile(names: readonly string[]): string | undefined {
   if (names.some((name) => ownNames.has(name))) return undefined;
-  return names.find((name) => !name.startsWith('.') && name !== 'lost+found');
+  return names.find((name) => !systemNames.has(name));
 }
 
 /**

@@ -84,10 +84,17 @@ describe('the data folder of the program', () => {
     assert.equal(code, 0, output);
   });
 
-  test('foreignFile: hidden files do not count, and one file of Leat is enough', () => {
-    for (const names of [[], ['.gitignore', 'lost+found'], ['leat.db', 'a'], ['a', 'secret.key']])
+  test('foreignFile: hidden files count, those of file systems do not, and one file of Leat is enough', () => {
+    for (const names of [[], ['.DS_Store', 'lost+found'], ['leat.db', 'a'], ['a', 'secret.key']])
       assert.equal(foreignFile(names), undefined);
-    assert.equal(foreignFile(['.gitignore', 'models', 'leat.db.bak']), 'models');
+    assert.equal(foreignFile(['lost+found', 'models', 'leat.db.bak']), 'models');
+    for (const name of ['.gitkeep', '.gitignore', '.env']) assert.equal(foreignFile([name]), name);
+  });
+
+  test('foreignFile: the folder data of the checkout is one of Leat', () => {
+    const folder = join(import.meta.dirname, '../../data');
+    assert.equal(foreignFile(readdirSync(folder)), undefined);
+    assert.ok(readdirSync(folder).includes('.leat'));
   });
 
   test('HOME counts as not set unless it is an absolute path, as everything else would be in the working directory', async (t) => {
