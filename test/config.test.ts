@@ -120,6 +120,10 @@ const variables: Record<
         },
       ],
       [
+        'sqlite:/srv/a#b%20/leat.db',
+        { engine: 'sqlite', path: '/srv/a#b%20/leat.db', file: '/srv/a#b%20/leat.db' },
+      ],
+      [
         'sqlite:file:/var/leat/a%20b.db?mode=ro',
         { engine: 'sqlite', path: 'file:/var/leat/a%20b.db?mode=ro', file: '/var/leat/a b.db' },
       ],
@@ -665,6 +669,21 @@ describe('an invalid value', () => {
         'LEAT_STORE',
         'mysql://root:hunter2@db/leat',
         'LEAT_STORE: the value is not sqlite:<path> or a postgres:// URL, for example LEAT_STORE=sqlite:./data/leat.db',
+      ],
+      ...['p#q', 'p/q', 'p?q'].map((password): [string, string, string] => [
+        'LEAT_STORE',
+        `postgres://root:${password}@db/leat`,
+        'LEAT_STORE: the value is not a postgres:// URL: in user, password and parameters # is %23, @ is %40, / is %2F and ? is %3F, for example LEAT_STORE=sqlite:./data/leat.db',
+      ]),
+      [
+        'LEAT_STORE',
+        'sqlite:/srv/a?b/leat.db',
+        'LEAT_STORE: the value is not sqlite:<path>: the path has a ? that begins no parameters of SQLite; one that is part of it is %3F in a file: URI, as in sqlite:file:/srv/a%3Fb/leat.db, for example LEAT_STORE=sqlite:./data/leat.db',
+      ],
+      [
+        'LEAT_STORE',
+        'sqlite:file:/srv/a#b/leat.db',
+        'LEAT_STORE: the value is not sqlite:<path>: the path has a # that is not %23 in a file: URI, for example LEAT_STORE=sqlite:./data/leat.db',
       ],
     ];
     for (const [variable, text, line] of lines) {

@@ -218,15 +218,18 @@ export const storeLocation: Parse<StoreLocation> = (text) => {
   if (!/^postgres(?:ql)?:\/\//.test(text)) return { problem: noStore };
   const named = postgresServers(text);
   if ('problem' in named) return named;
-  const isSound = named.servers.every((server) => isPostgresUrl(server.url));
-  return isSound ? { value: { engine: 'postgres', url: text } } : { problem: noStore };
+  if (named.servers.every(({ url }) => isPostgresUrl(url)))
+    return { value: { engine: 'postgres', url: text } };
+  const isCut = /#|^[^/]*\/\/[^/?]*[/?].*@/s.test(text);
+  return { problem: isCut ? notEncoded : noStore };
 };
 
 const noStore = 'is not sqlite:<path> or a postgres:// URL';
+const notEncoded =
+  'is not a postgres:// URL: in user, password and parameters # is %23, @ is %40, / is %2F and ? is %3F';
 
 function isPostgresUrl(text: string): boolean {
   const url = parseUrl(text);
-  // An @ or # after the host means that the password was not percent-encoded.
   return url !== undefined && url.hash === '' && !`${url.pathname}${url.search}`.includes('@');
 }
 
@@ -244,12 +247,13 @@ function sqliteLocation(path: string): Parsed<StoreLocation> {
     return { value: { engine: 'sqlite', path, file: path } };
   }
   const uri = isUri ? path : uriOf(path, parameters);
-  if (uri.includes('#') || !hasKnownParameters(uri)) {
-    // Whatever follows would be no part of the path.
+  // What follows such a character would be no part of the path.
+  if (!hasKnownParameters(uri)) {
     return {
-      problem: `${problem} has a ? or # that begins no parameter of SQLite; in a file: URI it is %3F or %23, for example sqlite:file:/srv/a%3Fb/leat.db`,
+      problem: `${problem} has a ? that begins no parameters of SQLite; one that is part of it is %3F in a file: URI, as in sqlite:file:/srv/a%3Fb/leat.db`,
     };
   }
+  if (uri.includes('#')) return { problem: `${problem} has a # that is not %23 in a file: URI` };
   const file = fileOfUri(uri);
   if (file === undefined || file === '' || file.endsWith('/')) {
     return { problem: `${problem} names no file` };
