@@ -23,13 +23,9 @@ import type { BodyRead, BodySent, EventsRead } from './event-thread.ts';
 export interface EventBodies {
   /**
    * Reads and checks a body, and returns the result of `use` with its events. Rejects with a 400 or 413.
-   * Do not use `bytes` afterwards: its memory may move to a thread.
+   * Do not use its `bytes` afterwards: its memory may move to a thread.
    */
-  read<R>(
-    tenant: number,
-    { bytes, form }: BodyToRead,
-    use: (sent: SentEvents) => Promise<R>,
-  ): Promise<R>;
+  read<R>(tenant: number, body: BodyToRead, use: (sent: SentEvents) => Promise<R>): Promise<R>;
   /** Terminates the threads; rejects bodies that wait for one. */
   close(): Promise<void>;
 }
@@ -120,11 +116,7 @@ async function readBy(worker: Worker, body: BodyToRead): Promise<SentEvents> {
 }
 
 /** Sends a body to the thread; resolves when all of its events have been sent to the port. */
-function readEvents(
-  worker: Worker,
-  { bytes, form }: BodyToRead,
-  events: MessagePort,
-): Promise<EventsRead> {
+function readEvents(worker: Worker, body: BodyToRead, events: MessagePort): Promise<EventsRead> {
   return new Promise((resolve, reject) => {
     const onMessage = (result: BodyRead): void => {
       end();
@@ -141,8 +133,8 @@ function readEvents(
     const end = (): void =>
       void worker.off('message', onMessage).off('error', onEnd).off('exit', onEnd);
     worker.on('message', onMessage).on('error', onEnd).on('exit', onEnd);
-    const transferable = transferableBytes(bytes);
-    const sent: BodySent = { bytes: transferable, form, events };
+    const transferable = transferableBytes(body.bytes);
+    const sent: BodySent = { ...body, bytes: transferable, events };
     worker.postMessage(sent, [transferable.buffer, events]);
   });
 }

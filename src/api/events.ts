@@ -77,7 +77,7 @@ export function eventOperations({ publish: handle, settings }: EventDeps): Opera
       headers: publishHeaders,
       response: published,
       handle: (call) =>
-        handle({ ...call, idempotencyKey: idempotencyKeyOf(call.header('idempotency-key')) }),
+        handle({ ...call, idempotencyKey: idempotencyKeyOf(call.headerValues('idempotency-key')) }),
     }),
   ];
 }
@@ -98,7 +98,8 @@ export function createPublisher(deps: PublisherDeps): Publish {
         )
         .catch((error: unknown) => {
           if (!(error instanceof StoreEventIdInUse)) throw error;
-          throw idInUse(isArray ? `${error.index}.id` : 'id');
+          const property = isArray ? `${error.index}.id` : 'id';
+          throw idInUse(idempotencyKey === undefined ? `on property ${property}` : inHeader);
         });
       if (!isArray) return { json: show(appended[0]) };
       return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };
@@ -106,10 +107,12 @@ export function createPublisher(deps: PublisherDeps): Publish {
   };
 }
 
-/** Returns 409; `property` is the path of the id in the body. */
-function idInUse(property: string): Problem {
+const inHeader = 'in the header Idempotency-Key';
+
+/** Returns 409; `place` says where the request has the id. */
+function idInUse(place: string): Problem {
   return conflict(
-    `The log has an event with the id on property ${property}, with another type or other data. Nothing was stored: send that event as it was, or with another id.`,
+    `The log has an event with the id ${place}, with another type or other data. Nothing was stored: send that event as it was, or with another id.`,
     'event_id_in_use',
   );
 }

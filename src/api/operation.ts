@@ -103,8 +103,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly waitedMs: Millis;
   /** The trace for the events that it publishes, see `traceOf`; `undefined` without a valid one. */
   readonly trace: string | undefined;
-  /** Returns a header by its name in lower case; the values of a repeated one are joined. */
-  header(name: string): string | undefined;
+  /** Returns the values of a header by its name in lower case, one for each time that it was sent. */
+  headerValues(name: string): readonly string[];
   /** Returns the entry of the audit log about what the call changes: the ids `targets`. */
   entry(...targets: readonly string[]): AuditEntry;
   /**

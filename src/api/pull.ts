@@ -34,8 +34,8 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
       admit: ({ tenant, caller }) => {
         if (!pulls.isFree(tenant.id, connectionOwner(caller))) throw tooManyConnections();
       },
-      handle: async ({ tenant, caller, query, header, access }) => {
-        const start = startOf(query, header('last-event-id'));
+      handle: async ({ tenant, caller, query, headerValues, access }) => {
+        const start = startOf(query, headerValues('last-event-id').join(', '));
         const reservation = pulls.reserve(tenant.id, connectionOwner(caller));
         if (reservation === undefined) throw tooManyConnections();
         const position = await startPosition(reservation, start);
@@ -53,13 +53,13 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
   ];
 }
 
-function startOf(query: Static<typeof pullQuery>, lastEventId: string | undefined): RequestedStart {
+function startOf(query: Static<typeof pullQuery>, lastEventId: string): RequestedStart {
   const { from, from_timestamp: fromTimestamp } = query;
   if (from !== undefined && fromTimestamp !== undefined) {
     throw badFrom('from does not go with from_timestamp, send one of them');
   }
   // An empty id counts as none: a client sends it before it has read any id (HTML, section 9.2.4).
-  if (lastEventId !== undefined && lastEventId !== '') {
+  if (lastEventId !== '') {
     return { after: positionOf(lastEventId, badHeader) };
   }
   if (from !== undefined) return { after: positionOf(from, badFrom) };

@@ -4,6 +4,7 @@ import type { Millis } from '../core/clock.ts';
 import { testEvent, type TestEventSent } from '../schemas/deliveries.ts';
 import {
   type CloudEventSent,
+  idText,
   type NewEventSent,
   publish,
   publishCloudEvent,
@@ -14,7 +15,7 @@ import { checkExtensions, removeUnset } from './cloud-event.ts';
 import { contentOf } from './event-content.ts';
 import { timeOf } from './formats.ts';
 import { badKey } from './idempotency-key.ts';
-import { badBody, tooLarge } from './http/problem.ts';
+import { badBody, loneReason, nulReason, tooLarge } from './http/problem.ts';
 import { bodyCheck, type Check } from './http/validation.ts';
 import { mayHoldInexactNumber, parseVerbatim } from '../core/verbatim.ts';
 
@@ -127,6 +128,7 @@ function read(form: EventForm, event: unknown, at: string, rules: EventRules): S
 }
 
 function ownEvent({ type, data, time, id }: NewEventSent, at: string): SentEvent {
+  if (id !== undefined) checkId(id, at);
   return {
     type,
     dataJson: JSON.stringify(data),
@@ -135,6 +137,12 @@ function ownEvent({ type, data, time, id }: NewEventSent, at: string): SentEvent
     key: id === undefined ? undefined : [id],
     content: id === undefined ? undefined : contentOf(type, data),
   };
+}
+
+/** An id is looked up in a path, which has neither U+0000 nor half a surrogate pair. Throws 400. */
+function checkId(id: string, at: string): void {
+  const reason = id.includes('\0') ? nulReason : id.isWellFormed() ? undefined : loneReason;
+  if (reason !== undefined) throw badBody(reason, `${at}id`, idText);
 }
 
 function cloudEvent(sent: CloudEventSent, at: string, prefix: string): SentEvent {

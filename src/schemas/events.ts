@@ -30,10 +30,12 @@ const data = Type.Object(
       'Data of the event, delivered as the same JSON value with the digits of its numbers; the order of fields and the escapes of strings may change',
   },
 );
+/** The description of the `id` of an event to publish. */
+export const idText = 'Event id, or an idempotency key from which the event id is made';
 const key = Type.String({
   minLength: 1,
   maxLength: 255,
-  description: 'Event id, or an idempotency key from which the event id is made',
+  description: idText,
 });
 const happened = Type.Optional(sentTime('When it happened; the time of acceptance unless sent'));
 
@@ -84,7 +86,7 @@ export const publishHeaders = closed({
   'Idempotency-Key': Type.Optional(
     Type.String({
       description:
-        'The id of the one event of the body, bare or in quotes; not for arrays and CloudEvents',
+        'The id of the one event of the body, bare or in quotes, sent once; not for arrays and CloudEvents',
     }),
   ),
 });

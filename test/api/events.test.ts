@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { type IncomingMessage, request } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { parseOffset } from '../../src/core/offset.ts';
 import {
@@ -21,6 +23,26 @@ const cloudEvents = { 'content-type': 'application/cloudevents-batch+json' };
 
 function publish(body: unknown, headers?: Readonly<Record<string, string>>): Promise<ApiResponse> {
   return fixture.send('POST', '/events', body, headers);
+}
+
+/** Publishes with a header in several lines, which `fetch` would join. */
+async function publishWithLines(
+  body: object,
+  name: string,
+  values: readonly string[],
+): Promise<{ status: number | undefined; message: string }> {
+  const { port, token } = fixture;
+  const headers = {
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/json',
+    [name]: [...values],
+  };
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const sent = request({ port, method: 'POST', path: '/api/v2/events', headers }, resolve);
+  sent.on('error', reject).end(JSON.stringify(body));
+  const response = await promise;
+  const { message } = (await json(response)) as { message: string };
+  return { status: response.statusCode, message };
 }
 
 /** Returns the text of the event at an offset. */
@@ -267,12 +289,25 @@ describe('the id of an event', () => {
   test('the header Idempotency-Key is the id of a single event', async () => {
     const keyed = (body: unknown, key: string, headers = {}): ReturnType<typeof publish> =>
       publish(body, { ...headers, 'idempotency-key': key });
-    const first = (await publish({ ...event, id: 'by "header"' })).body;
-    for (const key of ['by "header"', String.raw`"by \"header\""`]) {
-      assert.deepEqual((await keyed(event, key)).body, { ...first, repeated: true });
-      assert.deepEqual((await keyed({ ...event, id: 'by "header"' }, key)).body.id, first.id);
-      assert.equal((await keyed({ type: 'c.d', data: {} }, key)).status, 409);
+    for (const [id, ...keys] of [
+      ['by "header", \\;', String.raw`"by \"header\", \\;"`],
+      ['8e03978e-40d5:/+=', '8e03978e-40d5:/+=', '"8e03978e-40d5:/+="'],
+    ]) {
+      const first = (await publish({ ...event, id })).body;
+      for (const key of keys) {
+        assert.deepEqual((await keyed(event, key)).body, { ...first, repeated: true });
+        assert.deepEqual((await keyed({ ...event, id }, key)).body.id, first.id);
+        for (const body of [
+          { type: 'c.d', data: {} },
+          { type: 'c.d', data: {}, id },
+        ]) {
+          const { status, body: problem } = await keyed(body, key);
+          assert.equal(status, 409);
+          assert.match(problem.message, /with the id in the header Idempotency-Key, with another /);
+        }
+      }
     }
+    const bare = (key: string): [unknown, string] => [event, key];
     const ofCloudEvent = { specversion: '1.0', id: '1', source: 'urn:a', ...event };
     const bad: [unknown, string, object?][] = [
       [{ ...event, id: 'other' }, 'key'],
@@ -283,12 +318,35 @@ describe('the id of an event', () => {
       [event, '""'],
       [event, 'k'.repeat(256)],
       [event, 'clé'],
+      ...['"abc', 'abc"', '"a"b"', '"a\\b"', '"a\\"', 'a"b', String.raw`a\b`, 'a b'].map(bare),
+      ...['"h";p=1', 'h;p=1', '"a", "b"', 'a, b', 'a,', '"a" "b"', '(a b)'].map(bare),
     ];
     for (const [body, key, headers] of bad) {
       const { status, body: problem } = await keyed(body, key, headers);
       assert.deepEqual([status, problem.errorCode], [400, 'invalid_query_string'], key);
       assert.match(problem.message, / on property Idempotency-Key \(Header, /);
     }
+  });
+
+  test('the header Idempotency-Key is the id of a large event, too', async () => {
+    const large = { type: 'a.b', data: { a: 'x'.repeat(100_000) } };
+    const first = (await publish({ ...large, id: 'large by header' })).body;
+    const { body } = await publish(large, { 'idempotency-key': '"large by header"' });
+    assert.deepEqual(body, { ...first, repeated: true });
+  });
+
+  test('the header Idempotency-Key that is sent twice is refused, also with the same value', async () => {
+    const former = await head();
+    for (const values of [
+      ['a', 'b'],
+      ['a', 'a'],
+      ['"a"', '"b"'],
+    ]) {
+      const { status, message } = await publishWithLines(event, 'Idempotency-Key', values);
+      assert.equal(status, 400);
+      assert.match(message, /'Sent more than once: .* on property Idempotency-Key /);
+    }
+    assert.equal(await head(), former);
   });
 
   test('an id that repeats within a request is stored once', async () => {
@@ -314,13 +372,33 @@ describe('the id of an event', () => {
   });
 
   test('an id can be any text of 255 characters', async () => {
-    const ids = ['x'.repeat(255), '😀'.repeat(255), ' ', '\u0000', 'evt_', '__proto__'];
+    const ids = ['x'.repeat(255), '😀'.repeat(255), ' ', '\u0001/?#%', 'evt_', '__proto__'];
     const published = await Promise.all(ids.map((id) => publish({ ...event, id })));
     assert.deepEqual(
       published.map(({ status }) => status),
       ids.map(() => 202),
     );
     assert.equal(new Set(published.map(({ body }) => body.id)).size, ids.length);
+    for (const [index, id] of ids.entries()) {
+      const { status, body } = await fixture.send('GET', `/event-log/${encodeURIComponent(id)}`);
+      assert.deepEqual([status, body.event?.id], [200, published[index]?.body.id], id);
+    }
+  });
+
+  test('an id that no path can have is refused, as it is where an event is looked up', async () => {
+    for (const [id, reason] of [
+      ['a\u0000', 'Has the character U+0000'],
+      ['a\ud800', 'Not well-formed Unicode: a lone surrogate'],
+    ] as const) {
+      for (const [body, property] of [
+        [{ ...event, id }, 'id'],
+        [[event, { ...event, id }], '1.id'],
+      ] as const) {
+        const response = await publish(body);
+        assertInvalid(response, property);
+        assert.ok(response.body.message.includes(`'${reason}'`), response.text);
+      }
+    }
   });
 });
 

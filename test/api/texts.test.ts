@@ -97,8 +97,16 @@ for (const [engine, open] of [
       assert.deepEqual((await fixture.send('GET', `/roles/${role.id}/clients`)).body, []);
     });
 
+    test('the id of an event is 400, where it is published and where it is looked up', async () => {
+      const event = { type: 'order.paid', id: 'key\u0000', data: {} };
+      const refused = await fixture.send('POST', '/events', event);
+      assert.match(refused.body.message, /'Has the character U\+0000' on property id /);
+      const read = await fixture.send('GET', '/event-log/key%00');
+      assert.match(read.body.message, /'Has the character U\+0000' on property event_id /);
+    });
+
     test('it is accepted in the data of an event and in a profile', async () => {
-      const event = { type: 'order.paid', id: 'key\u0000', data: { 'a\u0000': '\u0000' } };
+      const event = { type: 'order.paid', id: 'key', data: { 'a\u0000': '\u0000' } };
       assert.equal((await fixture.send('POST', '/events', event)).status, 202);
       const user = await fixture.send('POST', '/users', {
         email: 'ada@example.com',

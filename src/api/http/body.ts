@@ -6,6 +6,7 @@ import { sizeOf } from '../../core/json-parts.ts';
 import { runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import {
   badBody,
+  loneReason,
   type Problem,
   quoted,
   tooLarge,
@@ -314,7 +315,7 @@ export function refuseLoneSurrogates({ text, value }: ParsedBody): void {
   // `JSON.stringify` writes `\\udXXX` for lone surrogates only, apart from escaped backslashes.
   const suspicious = /\\u[dD][89a-fA-F]/.test(text);
   if (suspicious && /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(JSON.stringify(value))) {
-    throw badBody('Not well-formed Unicode: a lone surrogate', 'body', bodyText);
+    throw badBody(loneReason, 'body', bodyText);
   }
 }
 

@@ -98,6 +98,9 @@ export interface ErrorReaderDeps {
 /** Why a parameter of a path or a query is not valid: no store searches for such a text. */
 export const nulReason = 'Has the character U+0000';
 
+/** Why a text cannot be stored and returned unchanged. */
+export const loneReason = 'Not well-formed Unicode: a lone surrogate';
+
 const unstorableText = 'A text has the character U+0000, which cannot be stored; leave it out.';
 
 /** Returns 400 for a path parameter; `reason` as in {@link badBody}. */

@@ -216,7 +216,7 @@ function callOf(
     guard: (required) => createCallerGuard(context, operation, required),
     isGone: () => reply.raw.destroyed,
     trace: traceOf(onlyOne(headers['traceparent']), onlyOne(headers['tracestate'])),
-    header: (name) => headers[name]?.toString(),
+    headerValues: (name) => request.raw.headersDistinct[name] ?? [],
     entry: (...targets) => ({
       ...acceptedEntry(operation, { params, body }, senderOf(request, context), targets),
       id: makeId('log_', now, random),
