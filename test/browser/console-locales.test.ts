@@ -22,11 +22,14 @@ interface Visitor {
 const hourMs = 3_600_000;
 /** The language that Chromium has in a container. */
 const posix: Visitor = { name: 'en-US@posix', locale: 'en-US@posix' };
+const swiss: Visitor = { name: 'de-CH', locale: 'de-CH', timezoneId: 'Europe/Zurich' };
+const egyptian: Visitor = { name: 'ar-EG', locale: 'ar-EG', timezoneId: 'Africa/Cairo' };
+const japanese: Visitor = { name: 'ja-JP', locale: 'ja-JP', timezoneId: 'Asia/Tokyo' };
 const visitors: readonly Visitor[] = [
   posix,
-  { name: 'de-CH', locale: 'de-CH', timezoneId: 'Europe/Zurich' },
-  { name: 'ar-EG', locale: 'ar-EG', timezoneId: 'Africa/Cairo' },
-  { name: 'ja-JP', locale: 'ja-JP', timezoneId: 'Asia/Tokyo' },
+  swiss,
+  egyptian,
+  japanese,
   { name: 'a clock that is an hour fast', aheadMs: hourMs },
   { name: 'a clock that is an hour slow', aheadMs: -hourMs },
 ];
@@ -147,12 +150,25 @@ describe('the console in other browsers', () => {
     });
   }
 
-  test('en-US@posix: every element of a viewer does something', { tags: ['long'] }, async (t) => {
-    const installation = await filledInstallation();
-    const { page } = await open(t, installation, { ...posix, aheadMs: hourMs }, 'viewer');
-    await prepareCrawl(page.context());
-    const names = Object.keys(installation.data?.streams ?? {});
-    const start = `${installation.origin}/console/`;
-    assertAlive(await crawl({ page, start, exceptions, names }));
-  });
+  // Two of them have a clock that is off as well: a crawl takes most of a minute.
+  const crawled = [
+    { ...posix, aheadMs: hourMs },
+    { ...swiss, aheadMs: -hourMs },
+    egyptian,
+    japanese,
+  ];
+  for (const visitor of crawled) {
+    test(
+      `${visitor.name}: every element of a viewer does something`,
+      { tags: ['long'] },
+      async (t) => {
+        const installation = await filledInstallation();
+        const { page } = await open(t, installation, visitor, 'viewer');
+        await prepareCrawl(page.context());
+        const names = Object.keys(installation.data?.streams ?? {});
+        const start = `${installation.origin}/console/`;
+        assertAlive(await crawl({ page, start, exceptions, names }));
+      },
+    );
+  }
 });
