@@ -1,4 +1,4 @@
-import { isUri } from '../schemas/schema.ts';
+import { isUri, isUriReference } from '../schemas/schema.ts';
 import { badBody, quoted } from './http/problem.ts';
 import { isRawJSON } from '../core/verbatim.ts';
 
@@ -16,43 +16,64 @@ export function removeUnset(events: readonly unknown[]): void {
 }
 
 /**
- * Checks the attributes of a CloudEvent that are delivered unchanged: optional ones like `subject`, and
- * extensions. Throws 400 for a name or a value that CloudEvents 1.0.2 (sections 3.1, 3.1.1 and 3.1.2) does not
- * allow, for a name that begins with the service's `prefix`, and for data that is not JSON.
+ * Checks the attributes of a CloudEvent beyond their schema: `id` and `source`, and those that are delivered
+ * unchanged, optional ones like `subject` and extensions. Throws 400 for a name or a value that CloudEvents 1.0.2
+ * (sections "Attribute Naming Convention", "Type System" and those of the attributes) does not allow, for a name
+ * that begins with the service's `prefix`, and for data that is not JSON.
  */
-export function checkExtensions(
+export function checkAttributes(
   attributes: Readonly<Record<string, unknown>>,
   prefix: string,
   at: string,
 ): void {
   for (const [name, value] of Object.entries(attributes)) {
-    const reason = nameViolation(name, prefix) ?? valueViolation(name, value);
+    const reason =
+      nameViolation(name, prefix) ?? stringViolation(value) ?? valueViolation(name, value);
     if (reason !== undefined) throw badBody(reason, at + name, 'Attribute of a CloudEvent');
   }
 }
 
 function nameViolation(name: string, prefix: string): string | undefined {
   if (!/^[a-z0-9]+$/.test(name)) return `Additional properties not allowed: ${quoted(name)}`;
-  if (name.startsWith(prefix)) return `Names that begin with ${prefix} are reserved`;
+  if (name.startsWith(prefix) && !requiredNames.has(name))
+    return `Names that begin with ${prefix} are reserved`;
   return undefined;
 }
 
+/** Whatever the prefix is, every CloudEvent has them. */
+const requiredNames: ReadonlySet<string> = new Set(['id', 'source']);
+
+/** Returns the reason why a value is not a String of CloudEvents; `undefined` for any other type. */
+function stringViolation(value: unknown): string | undefined {
+  const [found] = typeof value === 'string' ? (notOfString.exec(value) ?? []) : [];
+  const point = found?.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
+  return point && `Has the character U+${point}, which CloudEvents does not allow`;
+}
+
+/** Control characters, code points that are no characters, and surrogates without the other one of their pair. */
+const notOfString = /[\p{Cc}\p{Cs}\p{Noncharacter_Code_Point}]/u;
+
 function valueViolation(name: string, value: unknown): string | undefined {
-  if (name === 'datacontenttype') {
-    return typeof value === 'string' && isJsonType(value)
-      ? undefined
-      : 'Only JSON data is accepted';
+  switch (name) {
+    case 'source':
+      return typeof value === 'string' && isUriReference(value)
+        ? undefined
+        : 'Expected a URI-reference (RFC 3986), such as https://example.com/orders or /orders';
+    case 'datacontenttype':
+      return typeof value === 'string' && isJsonType(value)
+        ? undefined
+        : 'Only JSON data is accepted';
+    case 'subject':
+      return typeof value === 'string' && value !== '' ? undefined : 'Expected a string, not empty';
+    case 'dataschema':
+      return typeof value === 'string' && isUri(value)
+        ? undefined
+        : 'Expected a URI with a scheme, such as https://example.com/order.json';
+    default: {
+      const simple = typeof value === 'string' || typeof value === 'boolean' || isInteger(value);
+      return simple ? undefined : 'Expected a string, a boolean or an integer of 32 bits';
+    }
   }
-  if (name === 'subject') {
-    return typeof value === 'string' && value !== '' ? undefined : 'Expected a string, not empty';
-  }
-  if (name === 'dataschema') {
-    return typeof value === 'string' && isUri(value)
-      ? undefined
-      : 'Expected a URI with a scheme, such as https://example.com/order.json';
-  }
-  const simple = typeof value === 'string' || typeof value === 'boolean' || isInteger(value);
-  return simple ? undefined : 'Expected a string, a boolean or an integer of 32 bits';
 }
 
 function isInteger(value: unknown): boolean {

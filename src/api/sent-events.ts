@@ -11,7 +11,7 @@ import {
   publishCloudEvents,
 } from '../schemas/events.ts';
 import { checkVerbatimDepth, parseBody, type ParsedBody } from './http/body.ts';
-import { checkExtensions, removeUnset } from './cloud-event.ts';
+import { checkAttributes, removeUnset } from './cloud-event.ts';
 import { contentOf } from './event-content.ts';
 import { timeOf } from './formats.ts';
 import { badKey } from './idempotency-key.ts';
@@ -148,7 +148,7 @@ function checkId(id: string, at: string): void {
 function cloudEvent(sent: CloudEventSent, at: string, prefix: string): SentEvent {
   const { type, data, time, id, source, specversion, ...extensions } = sent;
   assert.equal(specversion, '1.0');
-  checkExtensions(extensions, prefix, at);
+  checkAttributes({ id, source, ...extensions }, prefix, at);
   return {
     type,
     dataJson: JSON.stringify(data),

@@ -11,7 +11,7 @@ import { Compile, type Validator } from 'typebox/compile';
 import { withoutOuterBlanks } from './text-patterns.ts';
 
 export type { Static, TSchema } from 'typebox';
-export { IsUri as isUri } from 'typebox/format';
+export { IsUri as isUri, IsUriReference as isUriReference } from 'typebox/format';
 
 /**
  * Returns a function that checks values against a schema. Its first call compiles the schema: the

@@ -61,6 +61,16 @@ function times(count: number, event: object): object[] {
 }
 
 describe('publishing', () => {
+  test('the rules of attributes of CloudEvents do not hold for data and ids of own events', async () => {
+    const { status, body } = await publish({
+      type: 'a.b',
+      id: 'a\n\ufffe',
+      data: { 'a\0': '\0\ud800' },
+    });
+    assert.equal(status, 202);
+    assert.deepEqual(JSON.parse(await bodyAt(body.offset)).data, { 'a\0': '\0\ud800' });
+  });
+
   test('publishing returns id and offset, and stores the envelope', async () => {
     const { status, body } = await publish({ type: 'order.paid', data: { object: { n: 1 } } });
     assert.equal(status, 202);
@@ -471,12 +481,45 @@ describe('CloudEvents', () => {
     assert.notEqual(await of('urn:a', own), own);
   });
 
+  test('attributes of CloudEvents have any other character, and data has all', async () => {
+    const text = ' \u00a0\u200b\u2028\u{1f600}\ue000\ufffd"\\';
+    const sent = {
+      ...event,
+      id: text,
+      subject: text,
+      region: text,
+      data: { '\0': '\ud800\ufffe' },
+    };
+    for (const source of [
+      'a',
+      '/a/b?c#d',
+      '//h/',
+      '#',
+      '?',
+      'urn:x',
+      'http://[::1]/%20',
+      "a'(b)",
+    ]) {
+      const { status, body } = await publish({ ...sent, source }, cloudEvent);
+      assert.equal(status, 202, source);
+      const stored = JSON.parse(await bodyAt(body.offset)) as object;
+      assert.deepEqual(
+        { ...sent, ...stored },
+        { ...stored, ...sent, id: body.id, source: 'urn:leat:' },
+      );
+    }
+  });
+
   test('CloudEvents can be sent in batches', async () => {
     const { status, body } = await publish([event, { ...event, id: '43' }], cloudEvents);
     assert.equal(status, 202);
     assert.equal(body.length, 2);
   });
 
+  const values: Readonly<Record<string, string>> = {
+    datacontenttype: 'application/json;',
+    dataschema: 'urn:a',
+  };
   const bad: [name: string, body: unknown, property: string][] = [
     ['no specversion', { ...event, specversion: undefined }, 'specversion'],
     ['another specversion', { ...event, specversion: '0.3' }, 'specversion'],
@@ -505,6 +548,29 @@ describe('CloudEvents', () => {
       '__proto__',
     ],
     ['an array', [event], 'body'],
+    ...['a b', 'urn:ä', '<a>', 'a\\b', '%zz', '1:2'].map((source): (typeof bad)[number] => [
+      `the source ${source}`,
+      { ...event, source },
+      'source',
+    ]),
+    ...[
+      '\0',
+      '\n',
+      '\u001f',
+      '\u007f',
+      '\u0085',
+      '\u009f',
+      '\ud800',
+      '\udc00x',
+      '\ufdd0',
+      '\u{1fffe}',
+    ].flatMap((text): (typeof bad)[number][] =>
+      ['id', 'source', 'type', 'subject', 'dataschema', 'datacontenttype', 'region'].map((name) => [
+        `${JSON.stringify(text)} in ${name}`,
+        { ...event, datacontenttype: 'application/json', [name]: `${values[name] ?? 'a'}${text}` },
+        name,
+      ]),
+    ),
   ];
   for (const [name, body, property] of bad) {
     test(`CloudEvents rejects a CloudEvent with ${name}`, async () => {

@@ -201,12 +201,27 @@ describe('CloudEvents of the library are published', () => {
   test('what the library refuses is refused', async () => {
     const sent = { specversion: '1.0', id: 'r', source: '/shop', type, data: {} };
     const headers = { 'content-type': 'application/cloudevents+json' };
-    const bad = [{ subject: '' }, { dataschema: '' }, { dataschema: 'no uri' }];
+    const bad = [{ subject: '' }, { dataschema: '' }, { dataschema: 'no uri' }, { source: 'a b' }];
     for (const part of bad) {
       assert.throws(() => new CloudEvent({ ...sent, ...part }, true));
       const body = JSON.stringify({ ...sent, ...part });
       const response = await fixture.send('POST', '/api/v2/events', body, headers);
       assert.equal(response.status, 400);
+    }
+  });
+
+  test('a source that the library takes is taken, and the same event is repeated', async () => {
+    for (const source of [
+      '/shop',
+      'shop',
+      '//shop/',
+      '#1',
+      'urn:uuid:1',
+      'https://[::1]:8/a%20b?c',
+    ]) {
+      const event = new CloudEvent({ id: 'r', source, type, data: {} }, true);
+      const [stored] = await send(HTTP.structured(event));
+      assert.deepEqual(await send(HTTP.structured(event)), [{ ...stored, repeated: true }], source);
     }
   });
 
