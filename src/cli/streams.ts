@@ -194,7 +194,7 @@ interface Replacement {
   readonly after: DeliveryFields | undefined;
 }
 
-/** Shows what is replaced, and asks before a filter or an order goes. */
+/** Shows what is replaced, and asks before a filter or an order goes, or every event matches the filter. */
 async function replaces(
   run: ApiRun,
   present: () => Promise<StreamShown>,

@@ -1,9 +1,6 @@
 /** Options of delivery by their names; none is an object whose fields could be changed alone. */
 export type DeliveryFields = Readonly<Record<string, unknown>>;
 
-/** Options whose removal sends a receiver events that it did not get, or in another order. */
-const rules = ['filter', 'order_by'] as const;
-
 /**
  * Returns the options after a change: those that it names replace the stored ones, `null` removes
  * one, and all others stay. A change of `null` removes all.
@@ -30,7 +27,26 @@ export function deliveryChange(
   return Object.fromEntries([...removed.map((name) => [name, null]), ...set]);
 }
 
-/** Returns which of filter and order a change takes away. */
+/**
+ * Returns which of filter and order a change takes away: a receiver would get events that it did not get, or get them
+ * in another order. A filter that every event matches is none.
+ */
 export function droppedRules(stored: DeliveryFields, after: DeliveryFields): readonly string[] {
-  return rules.filter((name) => name in stored && !(name in after));
+  const [before, now] = [rulesOf(stored), rulesOf(after)];
+  return before.filter((name) => !now.includes(name));
+}
+
+function rulesOf({ filter, order_by: orderBy }: DeliveryFields): readonly string[] {
+  const isFiltered = filter !== undefined && !matchesAll(filter);
+  return [...(isFiltered ? ['filter'] : []), ...(orderBy === undefined ? [] : ['order_by'])];
+}
+
+/** Returns whether a condition compares nothing, as `{}` or `{"$or": [{}, …]}`. */
+function matchesAll(condition: unknown): boolean {
+  if (typeof condition !== 'object' || condition === null || Array.isArray(condition)) return false;
+  return Object.entries(condition).every(([name, operand]) => {
+    if (!Array.isArray(operand)) return false;
+    if (name === '$or') return operand.some(matchesAll);
+    return name === '$and' && operand.every(matchesAll);
+  });
 }

@@ -218,14 +218,30 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.equal((await update(JSON.stringify(rules))).code, 0);
     const kept = JSON.parse((await update('{"retry": "hours"}')).stdout) as StreamBody;
     assert.deepEqual(kept.delivery, { retry: 'hours', ...rules });
-    for (const json of ['null', '{"filter": null}', '{"order_by": null}']) {
+    const wider = ['{}', '{"$and": [{}]}', '{"$or": [{"data.n": 2}, {"$and": [{}, {}]}]}'];
+    for (const json of [
+      ...['null', '{"filter": null}', '{"order_by": null}'],
+      ...wider.map((filter) => `{"filter": ${filter}, "retry": "days"}`),
+    ]) {
       const { code, stderr } = await update(json);
       assert.deepEqual([code, /add --yes/.test(stderr)], [2, true], stderr);
+      assert.match(stderr, /Delivery before: .*filter.*\n.*Delivery after: /);
     }
     const shown = await leat.send('GET', `/api/v2/event-streams/${id}`);
     assert.deepEqual(((await shown.json()) as StreamBody).delivery, kept.delivery);
     const gone = JSON.parse((await update('{"filter": null}', '--yes')).stdout) as StreamBody;
     assert.deepEqual(gone.delivery, { retry: 'hours', order_by: '/data/n' });
+    for (const filter of [{ 'data.n': 3 }, {}]) {
+      const changed = await update(
+        JSON.stringify({ filter }),
+        ...('data.n' in filter ? [] : ['--yes']),
+      );
+      assert.deepEqual((JSON.parse(changed.stdout) as StreamBody).delivery, {
+        ...gone.delivery,
+        filter,
+      });
+    }
+    assert.equal((await update('{"filter": null}')).code, 0, 'every event has matched it');
     assert.equal(
       (JSON.parse((await update('null', '--yes')).stdout) as StreamBody).delivery,
       undefined,
