@@ -18,3 +18,11 @@ export function pointerNames(pointer: string): readonly string[] | undefined {
     .split('/')
     .map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
+
+/**
+ * Returns whether a path with dots begins with a word, as every attribute of an envelope is one. `#/data/id`,
+ * `data/id` and `data[0].id` are neither such a path nor a JSON Pointer. A pointer can name every field.
+ */
+export function beginsWithWord(path: string): boolean {
+  return path.startsWith('/') || /^\w+(?:\.|$)/.test(path);
+}

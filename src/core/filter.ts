@@ -7,7 +7,7 @@ import {
   ordered,
   startsWith,
 } from './filter-comparisons.ts';
-import { fieldNames } from './field-path.ts';
+import { beginsWithWord, fieldNames } from './field-path.ts';
 import type { FieldPath } from './filter-fields.ts';
 import { Filter, type FilterNode } from './filter-program.ts';
 import {
@@ -45,9 +45,13 @@ export type ParsedFilter =
 
 /** Parses a condition, as `JSON.parse` returns it. */
 export function parseFilter(condition: unknown): ParsedFilter {
+  return parse(condition, beginsWithWord);
+}
+
+function parse(condition: unknown, isField: (path: string) => boolean): ParsedFilter {
   try {
     checkSize(condition);
-    const node = new ConditionParser().condition(condition, [], 0);
+    const node = new ConditionParser(isField).condition(condition, [], 0);
     return { filter: new Filter(node), json: JSON.stringify(condition) };
   } catch (error) {
     if (!(error instanceof InvalidCondition)) throw error;
@@ -55,9 +59,12 @@ export function parseFilter(condition: unknown): ParsedFilter {
   }
 }
 
-/** Returns the filter of a stored text, which was made by {@link parseFilter}. */
+/**
+ * Returns the filter of a stored text, which was made by {@link parseFilter}; one of an earlier version may have fields
+ * that no event has.
+ */
 export function storedFilter(json: string): Filter {
-  const parsed = parseFilter(JSON.parse(json));
+  const parsed = parse(JSON.parse(json), () => true);
   if ('filter' in parsed) return parsed.filter;
   throw new Error(
     `A stored filter is not valid at ${parsed.violation.path}: ${parsed.violation.reason}.`,
@@ -113,7 +120,12 @@ const comparisonNames: ReadonlySet<string> = new Set([
 ]);
 
 class ConditionParser {
+  readonly #isField: (path: string) => boolean;
   #conditions = 0;
+
+  constructor(isField: (path: string) => boolean) {
+    this.#isField = isField;
+  }
 
   /** `depth`: levels of `$and`, `$or` and `$not` around it. */
   condition(value: unknown, path: Path, depth: number): FilterNode {
@@ -162,6 +174,11 @@ class ConditionParser {
         path,
         'No field: write its names with one dot between two of them, or a JSON Pointer such as /data/object/id',
       );
+    }
+    if (!this.#isField(name)) {
+      const reason =
+        'No field of an event: begin with an attribute of its envelope, such as data.object.id or /data/object/id';
+      throw new InvalidCondition(path, reason);
     }
     const field: FieldPath = { text: name, names };
     if (isObject(operand) && hasOperator(operand)) {

@@ -81,6 +81,14 @@ describe('the filter of an event stream', () => {
         /'Unknown operator: .*' on property .*\$or\.1\.b\.\$regex \(/,
       );
     }
+    for (const path of ['#/data/x', 'data/x']) {
+      const { status, body: problem } = await patch(id, { delivery: { filter: { [path]: 1 } } });
+      assert.equal(status, 400, path);
+      assert.match(
+        problem.message,
+        /'No field of an event: begin with .* on property delivery\.filter\./,
+      );
+    }
     for (const wrong of ['{}', [], 5, null]) {
       const response = await patch(id, { delivery: { filter: wrong } });
       assert.equal(response.status, 400, JSON.stringify(wrong));

@@ -351,6 +351,18 @@ describe('a condition that is no filter', () => {
     rejects(Object.fromEntries(names), '', /bytes/);
   });
 
+  test('a path that is neither words with dots nor a JSON Pointer is rejected, and works where it is stored', () => {
+    for (const path of ['#/data/x', 'data/x', 'data[0].x', ' data.x', '@.data.x', '[0]', 'x-a.b']) {
+      rejects(
+        { $and: [{ [path]: 1 }] },
+        `$and.0.${path}`,
+        /^No field of an event: .*\/data\/object\/id/,
+      );
+      const stored = storedFilter(JSON.stringify({ [path]: { $exists: false } }));
+      assert.equal(runSync(stored.matches({ data: { x: 1 } })), true);
+    }
+  });
+
   test('names of prototypes are no operators', () => {
     rejects(JSON.parse('{"a":{"$eq":1,"__proto__":1}}'), 'a.__proto__', /only operators/);
     assert.equal(fitsText('{"__proto__":{"$exists":false}}', '{}'), true);
