@@ -220,7 +220,9 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.deepEqual(kept.delivery, { retry: 'hours', ...rules });
     const wider = ['{}', '{"$and": [{}]}', '{"$or": [{"data.n": 2}, {"$and": [{}, {}]}]}'];
     for (const json of [
-      ...['null', '{"filter": null}', '{"order_by": null}'],
+      'null',
+      '{"filter": null}',
+      '{"order_by": null}',
       ...wider.map((filter) => `{"filter": ${filter}, "retry": "days"}`),
     ]) {
       const { code, stderr } = await update(json);
