@@ -1,5 +1,4 @@
 import { hashSecret, makeClientId, makeClientSecret } from '../auth/clients.ts';
-import { publicKeyError } from '../auth/public-key.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { firstCredentialsVersion } from '../core/clients.ts';
 import type { Client, Grant } from '../core/types.ts';
@@ -11,13 +10,13 @@ import {
   type ClientPatch,
   clientPatch,
   clientWithSecret,
-  type KeySetSent,
 } from '../schemas/clients.ts';
 import { carriedNames } from '../schemas/carried-fields.ts';
 import { emptyBody } from '../schemas/schema.ts';
 import type { GuardedStore } from '../store/port/guard.ts';
 import type { Store } from '../store/port/store.ts';
 import { carryOrThrow } from './carry.ts';
+import { usableKeys } from './client-keys.ts';
 import { clientReads } from './client-reads.ts';
 import { noClient } from './not-found.ts';
 import { type Call, type Operation, operation } from './operation.ts';
@@ -66,9 +65,9 @@ async function create(
   { store, random, settings }: ClientDeps,
   { tenant, body, now, guard, entry }: Call<unknown, unknown, ClientCreate>,
 ): Promise<object> {
-  const { client_id: sentId, issuer, name, global = false, jwks } = body;
+  const { client_id: sentId, issuer, name, global = false } = body;
   checkIssuer(body, settings);
-  await checkKeys(jwks);
+  const jwks = await usableKeys(body.jwks);
   // A client without issuer has no grants yet, and each of them needs the caller's scopes.
   const required = global ? heldScopes({ issuer }, []) : [];
   const secret = issuer === undefined ? makeClientSecret(random) : undefined;
@@ -80,7 +79,7 @@ async function create(
     global,
     issuer,
     secretHash: secret && hashSecret(secret),
-    jwks: textOf(jwks),
+    jwks: jwks ?? undefined,
     carriedJson: carryOrThrow(undefined, body, carriedNames.client.create),
     credentialsVersion: firstCredentialsVersion,
     createdAt: now,
@@ -105,12 +104,12 @@ function updateClient({ store }: ClientDeps): Operation {
     response: client,
     errors: [404],
     handle: async ({ tenant, params, body, guard, entry }) => {
-      await checkKeys(body.jwks);
+      const jwks = await usableKeys(body.jwks);
       const caller = guard();
       const target = { tenant: tenant.id, id: params.client_id };
       const guarded = store.guarded(caller, entry(target.id));
       const updated = await change(guarded, target, (before, grants) =>
-        patched(before, body, () => caller.requireScopes(heldScopes(before, grants))),
+        patched(before, { ...body, jwks }, () => caller.requireScopes(heldScopes(before, grants))),
       );
       return { body: showClient(updated) };
     },
@@ -191,7 +190,7 @@ async function change(
  * scopes of the client then: keys and `global` let it act as the client, and the name is what people
  * recognize a client by in lists and in the audit log.
  */
-function patched(before: Client, sent: ClientPatch, requireAll: () => void): Client {
+function patched(before: Client, sent: CheckedPatch, requireAll: () => void): Client {
   const { name = before.name, global = before.global, jwks } = sent;
   const carriedJson = carryOrThrow(before.carriedJson, sent, carriedNames.client.patch);
   const isChanged =
@@ -205,10 +204,15 @@ function patched(before: Client, sent: ClientPatch, requireAll: () => void): Cli
     ...before,
     name,
     global,
-    jwks: jwks === undefined ? before.jwks : textOf(jwks),
+    jwks: jwks === undefined ? before.jwks : (jwks ?? undefined),
     carriedJson,
   };
 }
+
+/** A PATCH with its keys in the form of {@link usableKeys}. */
+type CheckedPatch = Omit<ClientPatch, 'jwks'> & {
+  readonly jwks: Awaited<ReturnType<typeof usableKeys>>;
+};
 
 /** Returns whether a client has any access: one of an external issuer has none while it is not global. */
 function hasAccess({ issuer, global }: Client): boolean {
@@ -239,40 +243,6 @@ function checkIssuer(
     throw badBody('Missing required property: client_id', 'client_id', 'Id of the client');
   }
   if (jwks !== undefined) throw noKeys();
-}
-
-/** Bytes of the keys of a client as JSON: a page of 100 clients stays below 8 MiB. */
-const keySetBytesMax = 64 * 1024;
-
-async function checkKeys(sent: KeySetSent | null | undefined): Promise<void> {
-  if (Buffer.byteLength(textOf(sent) ?? '') > keySetBytesMax) {
-    throw badBody(`Keys are too long, maximum ${keySetBytesMax} bytes`, 'jwks', 'Public keys');
-  }
-  for (const [index, key] of (sent?.keys ?? []).entries()) {
-    const secret = secretFields.find((field) => Object.hasOwn(key, field));
-    if (secret !== undefined) {
-      throw badBody(
-        'A private key must stay with the client',
-        `jwks.keys.${index}.${secret}`,
-        'A public key',
-      );
-    }
-    const fault = await publicKeyError(key);
-    if (fault !== undefined) throw badBody(fault, `jwks.keys.${index}`, 'A public key');
-  }
-}
-
-/** RFC 7518 sections 6.2.2, 6.3.2 and 6.4: the fields of private and of symmetric keys. */
-const secretFields = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
-const publicFields = ['kty', 'n', 'e', 'crv', 'x', 'y', 'alg', 'kid', 'use', 'key_ops', 'ext'];
-
-/** Returns the key set without fields that have no effect. */
-function textOf(jwks: KeySetSent | null | undefined): string | undefined {
-  if (jwks === null || jwks === undefined) return undefined;
-  const keys = jwks.keys.map((key) =>
-    Object.fromEntries(Object.entries(key).filter(([field]) => publicFields.includes(field))),
-  );
-  return JSON.stringify({ keys });
 }
 
 function noKeys(): Problem {

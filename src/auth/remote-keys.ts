@@ -1,6 +1,7 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { IssuerRules } from '../core/claim-rules.ts';
 import type { Clock } from '../core/clock.ts';
+import { mayVerify } from '../core/key-purpose.ts';
 import { dayMs } from '../core/units.ts';
 import type { FetchDeps } from './bounded-fetch.ts';
 import { fetchJson } from './fetch-json.ts';
@@ -136,9 +137,8 @@ function keySetOf(document: unknown, previous: KeySet): KeySet {
 }
 
 function verificationKey(jwk: Readonly<Record<string, unknown>>): KeyObject | undefined {
-  const { kty, use = 'sig', key_ops: operations = ['verify'], alg = 'RS256', n, e } = jwk;
-  if (kty !== 'RSA' || use !== 'sig' || alg !== 'RS256') return undefined;
-  if (!Array.isArray(operations) || !operations.includes('verify')) return undefined;
+  const { kty, alg = 'RS256', n, e } = jwk;
+  if (kty !== 'RSA' || alg !== 'RS256' || !mayVerify(jwk)) return undefined;
   if (typeof n !== 'string' || typeof e !== 'string') return undefined;
   try {
     const key = createPublicKey({ key: { kty, n, e }, format: 'jwk' });

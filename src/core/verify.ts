@@ -5,6 +5,7 @@ import {
   timingSafeEqual,
   verify as verifyEd25519,
 } from 'node:crypto';
+import { mayVerify } from './key-purpose.ts';
 import { decodeSecret } from './sign.ts';
 
 /** The signature headers of a webhook. */
@@ -119,7 +120,7 @@ export function publicKeysOf(jwks: unknown): PublicKeys | undefined {
   for (const jwk of keys as readonly unknown[]) {
     const { kid, kty, crv, x } = Object(jwk) as Readonly<Record<string, unknown>>;
     if (typeof kid !== 'string' || typeof x !== 'string') continue;
-    if (kty !== 'OKP' || crv !== 'Ed25519') continue;
+    if (kty !== 'OKP' || crv !== 'Ed25519' || !mayVerify(Object(jwk) as object)) continue;
     try {
       found.set(kid, createPublicKey({ key: { kty, crv, x }, format: 'jwk' }));
     } catch {

@@ -1,4 +1,4 @@
-import { Type, type Static } from 'typebox';
+import { Type, type Static, type TArray, type TObject, type TSchema } from 'typebox';
 import { carried, carriedNames, refused } from './carried-fields.ts';
 import { fieldsQuery } from './fields.ts';
 import {
@@ -56,7 +56,7 @@ const number = (description: string): ReturnType<typeof Type.String> =>
   });
 
 /** Fields that are not listed are left out (RFC 7517 section 4), except those of a private key: 400. */
-const publicKey = Type.Union(
+export const publicKey = Type.Union(
   [
     extensible({
       kty: Type.Literal('RSA', { description: 'Kind of key: RSA or EC' }),
@@ -81,11 +81,19 @@ const publicKey = Type.Union(
   { description: 'A public key' },
 );
 
-const jwks = extensible(
-  {
-    keys: Type.Array(publicKey, { minItems: 1, maxItems: 20, description: 'Public keys' }),
-  },
-  { description: 'Public keys that prove private_key_jwt' },
+const keySet = <K extends TSchema>(key: K): TObject<{ keys: TArray<K> }> =>
+  extensible(
+    { keys: Type.Array(key, { minItems: 1, maxItems: 20, description: 'Public keys' }) },
+    { description: 'Public keys that prove private_key_jwt' },
+  );
+
+const jwks = keySet(publicKey);
+
+/** RFC 7517 section 5: the handler leaves out the keys that Leat cannot use, and refuses a set of such alone. */
+const jwksSent = keySet(
+  Type.Union([...publicKey.anyOf, extensible({}, { description: 'Any other key: left out' })], {
+    description: 'A public key; one that cannot verify an assertion is left out',
+  }),
 );
 
 /** Body of a create. */
@@ -97,7 +105,7 @@ export const clientCreate = component(
     issuer: Type.Optional(issuer),
     name: nameSent,
     global: Type.Optional(global),
-    jwks: Type.Optional(jwks),
+    jwks: Type.Optional(jwksSent),
     ...carried(carriedNames.client.create),
   },
 );
@@ -107,7 +115,7 @@ export const clientPatch = component('ClientPatch', 'Changes of a client', {
   name: Type.Optional(nameSent),
   global: Type.Optional(global),
   jwks: Type.Optional(
-    Type.Union([jwks, Type.Null()], {
+    Type.Union([jwksSent, Type.Null()], {
       description: 'Public keys that prove private_key_jwt; null removes them',
     }),
   ),
@@ -166,5 +174,5 @@ export const clients = Type.Union([
 export type ClientCreate = Static<typeof clientCreate>;
 export type ClientsQuery = Static<typeof clientsQuery>;
 export type ClientPatch = Static<typeof clientPatch>;
-export type KeySetSent = Static<typeof jwks>;
+export type KeySetSent = Static<typeof jwksSent>;
 export type ClientShown = Static<typeof client>;

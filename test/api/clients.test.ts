@@ -82,8 +82,13 @@ describe('POST /clients', () => {
   });
 
   test('POST /clients accepts public keys, which then authenticate the client', async () => {
-    const { client_id: id, jwks: shown } = await create({ jwks });
-    assert.deepEqual(shown, jwks);
+    const [key] = jwks.keys;
+    const sent = [
+      { ...key, use: 'enc', alg: 'RSA-OAEP-256' },
+      { ...key, key_ops: ['sign', 'verify'] },
+    ];
+    const { client_id: id, jwks: shown } = await create({ jwks: { keys: sent } });
+    assert.deepEqual(shown, { keys: [{ ...key, key_ops: ['verify'] }] });
     const now = Math.floor(fixture.auth.clock.now() / 1000);
     const assertion = await new SignJWT({ jti: 'once' })
       .setProtectedHeader({ alg: 'RS256', kid: 'one' })
@@ -124,7 +129,7 @@ describe('POST /clients', () => {
     ['a private RSA key', rsa.privateKey.export({ format: 'jwk' }), 'jwks.keys.0.d'],
     ['a private EC key', ec.privateKey.export({ format: 'jwk' }), 'jwks.keys.0.d'],
     ['a prime of the key', { ...rsaKey, p: 'AQAB' }, 'jwks.keys.0.p'],
-    ['a secret', { kty: 'oct', k: 'AQAB' }, 'jwks.keys.0.kty'],
+    ['a secret', { kty: 'oct', k: 'AQAB' }, 'jwks.keys.0.k'],
     ['a key of 1024 bits', small.export({ format: 'jwk' }), 'jwks.keys.0'],
     ['a key of 24,000 bits', { ...rsaKey, n: '_'.repeat(4000) }, 'jwks.keys.0'],
     ['an exponent of 1', { ...rsaKey, e: 'AQ' }, 'jwks.keys.0'],
@@ -137,6 +142,9 @@ describe('POST /clients', () => {
     ['an HMAC algorithm', { ...rsaKey, alg: 'HS256' }, 'jwks.keys.0.alg'],
     ['an algorithm of the other kind', { ...ecKey, alg: 'RS256' }, 'jwks.keys.0.alg'],
     ['a key without modulus', { kty: 'RSA', e: 'AQAB' }, 'jwks.keys.0.n'],
+    ['operations without verify', { ...rsaKey, key_ops: ['sign'] }, 'jwks.keys.0.key_ops.0'],
+    ['no operation', { ...rsaKey, key_ops: [] }, 'jwks.keys.0.key_ops'],
+    ['operations that are no list', { ...rsaKey, key_ops: 'verify' }, 'jwks.keys.0.key_ops'],
     ['a modulus in another alphabet', { ...rsaKey, n: 'a+/=' }, 'jwks.keys.0.n'],
     ['no kind of key', { n: rsaKey.n, e: rsaKey.e }, 'jwks.keys.0.kty'],
     ['no object', 'key', 'jwks.keys.0'],
@@ -148,6 +156,37 @@ describe('POST /clients', () => {
       assert.ok(!response.text.includes(String(rsa.privateKey.export({ format: 'jwk' }).d)));
     });
   }
+
+  test('POST /clients, PATCH: keys that cannot verify are left out beside one that can', async () => {
+    const unusable = badKeys
+      .map(([, key]) => key)
+      .filter((key) => typeof key === 'object' && !['d', 'p', 'k'].some((n) => n in Object(key)));
+    assert.ok(unusable.length >= 15);
+    const okp = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' });
+    const further = [okp, { kty: 'AKP', alg: 'ML-DSA-44', pub: 'AQAB' }, {}];
+    const good = { ...rsaKey, kid: 'good' };
+    for (const first of [unusable.slice(0, 10), unusable.slice(10), further]) {
+      const keys = [...first, { ...good, key_ops: ['sign', 'verify'] }, { ...ecKey, use: 'enc' }];
+      const created = await create({ jwks: { keys } });
+      const shown = { keys: [{ ...good, key_ops: ['verify'] }] };
+      assert.deepEqual(created.jwks, shown);
+      const { client_id: id } = await create();
+      assert.deepEqual(
+        (await fixture.send('PATCH', pathOf(id), { jwks: { keys } })).body.jwks,
+        shown,
+      );
+    }
+    const none = { keys: [...further, { ...rsaKey, use: 'enc' }] };
+    assertInvalid(
+      await fixture.send('POST', '/clients', { name: 'x', jwks: none }),
+      'jwks.keys.0.kty',
+    );
+    const secret = { keys: [rsaKey, { kty: 'oct', k: 'AQAB' }] };
+    assertInvalid(
+      await fixture.send('POST', '/clients', { name: 'x', jwks: secret }),
+      'jwks.keys.1.k',
+    );
+  });
 
   test('POST /clients accepts at most 64 KiB of keys, so that the largest page is below 8 MiB', async () => {
     // The maximum of each field; leading zeros of a number have no effect.

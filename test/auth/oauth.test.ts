@@ -384,6 +384,18 @@ describe('client assertion', () => {
     assert.equal(await present(await assertion(claims, {}, foreignKey)), 401);
   });
 
+  test('an assertion is not verified with a key that is for something else', async () => {
+    const key = { ...(await exportJWK(clientKeys.publicKey)), kid: 'a' };
+    for (const purpose of [{ use: 'enc' }, { key_ops: ['sign'] }, { key_ops: [] }]) {
+      const jwks = JSON.stringify({ keys: [{ ...key, ...purpose }] });
+      const client = await server.fixture.client({ jwks, secretHash: undefined }, []);
+      const claims = { iss: client.clientId, sub: client.clientId };
+      for (const header of [{}, { kid: 'a' }]) {
+        assert.equal(await present(await assertion(claims, header)), 401, JSON.stringify(purpose));
+      }
+    }
+  });
+
   test('an assertion without its type is rejected', async () => {
     for (const client_assertion_type of ['', 'jwt-bearer', 'urn:x']) {
       assert.equal(await present(await assertion(), { client_assertion_type }), 400);

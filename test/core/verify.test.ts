@@ -109,7 +109,17 @@ describe('verify: v1a', () => {
     const rsa = { kid: 'rsa', kty: 'RSA', n: 'AQAB', e: 'AQAB' };
     const broken = { kid: 'broken', kty: 'OKP', crv: 'Ed25519', x: 'AA' };
     const found = publicKeysOf({
-      keys: [{ ...jwk, kid: 'own', use: 'sig', alg: 'EdDSA' }, rsa, broken, jwk, null, 'x', 7],
+      keys: [
+        { ...jwk, kid: 'encrypts', use: 'enc' },
+        { ...jwk, kid: 'signs', key_ops: ['sign'] },
+        { ...jwk, kid: 'own', use: 'sig', alg: 'EdDSA', key_ops: ['sign', 'verify'] },
+        rsa,
+        broken,
+        jwk,
+        null,
+        'x',
+        7,
+      ],
     });
     assert.deepEqual([...(found?.keys() ?? [])], ['own']);
     assert.ok(found?.get('own')?.equals(own.publicKey));
