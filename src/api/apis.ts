@@ -1,5 +1,6 @@
 import type { RandomBytes } from '../core/clock.ts';
 import { makeId } from '../core/ids.ts';
+import { nameForm } from '../core/name.ts';
 import { mapInSlices } from '../core/slices.ts';
 import { type Api, managementApiId, type Tenant } from '../core/types.ts';
 import {
@@ -24,6 +25,7 @@ import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, Problem, quoted } from './http/problem.ts';
 import type { JsonText } from './http/sliced-json.ts';
 import type { ApiSettings } from './settings.ts';
+import { changedName, type NameField, refuseInvisible } from './sent-name.ts';
 import { showFields } from './show-fields.ts';
 
 export interface ApiDeps {
@@ -33,6 +35,7 @@ export interface ApiDeps {
 }
 
 const shared = { tag: 'APIs', lifecycle: 'Early Access' } as const;
+const nameField: NameField = { property: 'name', description: 'Name of the API' };
 
 /** Creates the operations of APIs (docs/http-api.md#apis). */
 export function apiOperations(deps: ApiDeps): Operation[] {
@@ -100,6 +103,7 @@ async function create(
 ): Promise<Api> {
   const { identifier } = body;
   checkScopes(body.scopes);
+  checkIdentifier(identifier);
   if (isManagement(identifier, tenant, settings)) throw apiExists();
   const defaults: Api = {
     tenant: tenant.id,
@@ -208,7 +212,7 @@ function isManagement(
 function patched(before: Api, sent: ApiPatch): Api {
   return {
     ...before,
-    name: sent.name ?? before.name,
+    name: changedName(before.name, sent.name, nameField),
     scopes:
       sent.scopes?.map(({ value, description = '' }) => ({ value, description })) ?? before.scopes,
     enforcePolicies: sent.enforce_policies ?? before.enforcePolicies,
@@ -216,6 +220,14 @@ function patched(before: Api, sent: ApiPatch): Api {
     tokenLifetimeSeconds: sent.token_lifetime ?? before.tokenLifetimeSeconds,
     carriedJson: carryOrThrow(before.carriedJson, sent, carriedNames.api.patch),
   };
+}
+
+/** Throws 400 if an identifier looks like another text: other programs compare it letter by letter. */
+function checkIdentifier(identifier: string): void {
+  const field = { property: 'identifier', description: 'Audience of the tokens for the API' };
+  refuseInvisible(identifier, field);
+  if (nameForm(identifier) === identifier) return;
+  throw badBody('Not in the Unicode normal form NFC', field.property, field.description);
 }
 
 /** Throws 400 if a scope is listed twice, because a scope has one description. */

@@ -61,6 +61,6 @@ async function faultOf(key: object, at: string): Promise<Violation | undefined> 
   if (!fits(key)) {
     return firstViolation(publicKey, key, at) ?? { reason: 'Not valid', property: at, description };
   }
-  const reason = await publicKeyError(key as Parameters<typeof publicKeyError>[0]);
+  const reason = await publicKeyError(key);
   return reason === undefined ? undefined : { reason, property: at, description };
 }

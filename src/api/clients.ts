@@ -21,6 +21,7 @@ import { clientReads } from './client-reads.ts';
 import { noClient } from './not-found.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { heldScopes } from './scope-rules.ts';
+import { changedName, type NameField, sentName } from './sent-name.ts';
 import { badBody, conflict, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { showClient } from './show-client.ts';
@@ -32,6 +33,7 @@ export interface ClientDeps {
 }
 
 const shared = { tag: 'Clients', lifecycle: 'Early Access' } as const;
+const nameField: NameField = { property: 'name', description: 'Name of the client' };
 
 /** Creates the operations of clients (docs/http-api.md#clients). */
 export function clientOperations(deps: ClientDeps): Operation[] {
@@ -65,7 +67,8 @@ async function create(
   { store, random, settings }: ClientDeps,
   { tenant, body, now, guard, entry }: Call<unknown, unknown, ClientCreate>,
 ): Promise<object> {
-  const { client_id: sentId, issuer, name, global = false } = body;
+  const { client_id: sentId, issuer, global = false } = body;
+  const name = sentName(body.name, nameField);
   checkIssuer(body, settings);
   const jwks = await usableKeys(body.jwks);
   // A client without issuer has no grants yet, and each of them needs the caller's scopes.
@@ -191,7 +194,8 @@ async function change(
  * recognize a client by in lists and in the audit log.
  */
 function patched(before: Client, sent: CheckedPatch, requireAll: () => void): Client {
-  const { name = before.name, global = before.global, jwks } = sent;
+  const { global = before.global, jwks } = sent;
+  const name = changedName(before.name, sent.name, nameField);
   const carriedJson = carryOrThrow(before.carriedJson, sent, carriedNames.client.patch);
   const isChanged =
     name !== before.name ||

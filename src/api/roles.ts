@@ -1,5 +1,6 @@
 import type { RandomBytes } from '../core/clock.ts';
 import { makeRoleId } from '../core/ids.ts';
+import { nameForm } from '../core/name.ts';
 import type { Role } from '../core/types.ts';
 import {
   done,
@@ -18,6 +19,7 @@ import { showFields } from './show-fields.ts';
 import { noRole, orNotFound } from './not-found.ts';
 import { noItems, numberedResponse, numberedPageOf } from './page.ts';
 import { managementScopesOfRole } from './role-members.ts';
+import { changedName, type NameField, sentName } from './sent-name.ts';
 import { type Operation, operation } from './operation.ts';
 import { conflict, type Problem } from './http/problem.ts';
 
@@ -27,6 +29,7 @@ export interface RoleDeps {
 }
 
 const shared = { tag: 'Roles', lifecycle: 'Early Access' } as const;
+const nameField: NameField = { property: 'name', description: 'Name of the role' };
 
 /** Creates the operations of roles (docs/http-api.md#roles). */
 export function roleOperations(deps: RoleDeps): Operation[] {
@@ -45,7 +48,10 @@ function listRoles({ store }: RoleDeps): Operation {
     success: 200,
     response: roles,
     handle: async ({ tenant, query }) => {
-      const page = { ...numberedPageOf(query), nameFilter: query.name_filter };
+      const page = {
+        ...numberedPageOf(query),
+        nameFilter: query.name_filter && nameForm(query.name_filter),
+      };
       // Every role is one of the tenant.
       const isNone = query.type === 'organization' || query.owner_id !== undefined;
       const { items, total } = isNone ? noItems : await store.roles.list(tenant.id, page);
@@ -67,7 +73,8 @@ function createRole({ store, random }: RoleDeps): Operation {
     response: role,
     errors: [409],
     handle: async ({ tenant, body, now, entry }) => {
-      const { name, description = '' } = body;
+      const { description = '' } = body;
+      const name = sentName(body.name, nameField);
       const id = makeRoleId(random);
       const carriedJson = carryOrThrow(undefined, body, carriedNames.role.create);
       const requested = { tenant: tenant.id, id, name, description, carriedJson, createdAt: now };
@@ -115,7 +122,7 @@ function updateRole({ store }: RoleDeps): Operation {
       const recording = store.recording(entry(params.id));
       const result = await recording.roles.update(tenant.id, params.id, (before) => ({
         ...before,
-        name: body.name ?? before.name,
+        name: changedName(before.name, body.name, nameField),
         description: body.description ?? before.description,
       }));
       if ('refused' in result)

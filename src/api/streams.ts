@@ -38,6 +38,7 @@ import { offsetOf } from './formats.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badBody, conflict, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
+import { changedName, type NameField, sentName } from './sent-name.ts';
 import { removeStream, waitForOwner } from './wait-for-owner.ts';
 import { newSecret } from './signing-secret.ts';
 import { noStream, streamOf } from './not-found.ts';
@@ -59,6 +60,7 @@ export interface StreamDeps {
 }
 
 const shared = { tag: 'Event streams', lifecycle: 'Generally Available' } as const;
+const nameField: NameField = { property: 'name', description: 'Name of the event stream' };
 
 /** Creates the operations of event streams (docs/http-api.md#event-streams). */
 export function streamOperations(deps: StreamDeps): Operation[] {
@@ -123,7 +125,7 @@ function createStream(deps: StreamDeps): Operation {
         {
           tenant: tenant.id,
           id,
-          name: body.name ?? id,
+          name: body.name === undefined ? id : sentName(body.name, nameField),
           status: body.status ?? 'enabled',
           types: typesOf(body.subscriptions) ?? [],
           filter: filterTextOf(body.delivery) ?? undefined,
@@ -209,7 +211,8 @@ async function patchStream(
   const decided = { enables: false };
   const recording = store.recording(entry(params.id));
   const result = await recording.streams.update(tenant.id, params.id, (before, state) => {
-    const decision = applyPatch(before, patch, stateOf(state, settings, now));
+    const name = changedName(before.name, patch.name, nameField);
+    const decision = applyPatch(before, { ...patch, name }, stateOf(state, settings, now));
     decided.enables = before.status === 'disabled' && patch.status === 'enabled';
     if ('after' in decision) return decision;
     if (decision.refused === 'too_many_failures') return { refused: decision.refused };

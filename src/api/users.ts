@@ -2,6 +2,7 @@ import { issuerOf } from '../auth/issuer.ts';
 import { createPasswordHasher, isWeak } from '../auth/passwords.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { makeId } from '../core/ids.ts';
+import { mailbox } from '../core/mailbox.ts';
 import type { User } from '../core/types.ts';
 import {
   applyUserPatch,
@@ -32,6 +33,7 @@ import { noUser, orNotFound } from './not-found.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
+import { changedName, refuseInvisible, sentName } from './sent-name.ts';
 import { showUser } from './show-user.ts';
 import { oneQuery } from '../schemas/fields.ts';
 import { createTurnQueue } from './http/turn-queue.ts';
@@ -54,6 +56,7 @@ const hashesAtOnce = { atOnce: 2, ofOwner: 2 };
 const metadata = ['user_metadata', 'app_metadata'] as const;
 
 const shared = { tag: 'Users', lifecycle: 'Generally Available' } as const;
+const usernameField = { property: 'username', description: "The user's user name" };
 
 /** Creates the operations of users (docs/http-api.md#users). */
 export function userOperations(deps: UserDeps): Operation[] {
@@ -93,8 +96,9 @@ function createUser(deps: Deps): Operation {
 
 async function create(deps: Deps, call: Call<unknown, unknown, UserCreate>): Promise<object> {
   const { tenant, body, now, trace } = call;
-  const { email, password, connection, user_id: sentId, username } = body;
+  const { email, password, connection, user_id: sentId } = body;
   checkEmail(email);
+  const username = body.username && sentName(body.username, usernameField);
   checkConnection(connection);
   if (isWeak(password, email)) throw weakPassword();
   const { store, random, settings } = deps;
@@ -159,14 +163,15 @@ async function update(
 ): Promise<object> {
   const { tenant, params, body, now, trace } = call;
   checkPatch(body);
-  const { email, username, password } = body;
+  const { email, password } = body;
   const passwordHash = password === undefined ? undefined : await hashFor(deps, call, password);
-  const patch = { email, username, passwordHash, profile: profileOf(body) };
+  const patch = { email, passwordHash, profile: profileOf(body) };
   const recording = deps.store.recording(call.entry(params.id));
   const result = await recording.users.update(tenant.id, params.id, async (before) => {
     // A concurrent PATCH may have changed the e-mail, which the password must not equal.
     if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
-    const after = await runInSlices(applyUserPatch(before, patch, now));
+    const username = changedName(before.username, body.username, usernameField);
+    const after = await runInSlices(applyUserPatch(before, { ...patch, username }, now));
     const { profileJson } = after;
     if (profileJson.length > profileLengthMax) return { refused: 'too_long' };
     if (profileJson.length > profilePartsMax) {
@@ -256,8 +261,12 @@ function eventFacts(
 }
 
 function checkEmail(email: string): void {
-  if (isEmail(email)) return;
-  throw badBody(formatViolation('email', email), 'email', "The user's e-mail");
+  const field = { property: 'email', description: "The user's e-mail" };
+  if (!isEmail(email)) {
+    throw badBody(formatViolation('email', email), field.property, field.description);
+  }
+  // Those that a domain ignores are gone.
+  refuseInvisible(mailbox(email), field);
 }
 
 function checkConnection(name: string): void {

@@ -1,3 +1,4 @@
+import { nameForm } from '../core/name.ts';
 import { printable } from '../core/setting.ts';
 import type { StreamShown } from '../schemas/streams.ts';
 import { type ApiRun, show } from './command.ts';
@@ -32,7 +33,10 @@ function isStreamId(text: string): boolean {
 }
 
 async function streamNamed({ api, leat }: StreamsRun, name: string): Promise<StreamShown> {
-  const found = (await allStreams(api)).find((stream) => stream.name === name);
+  const streams = await allStreams(api);
+  const found =
+    streams.find((stream) => stream.name === name) ??
+    streams.find((stream) => nameForm(stream.name) === nameForm(name));
   if (found !== undefined) return found;
   throw new CommandFailed(
     exitCodes.notFound,

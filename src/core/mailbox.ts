@@ -1,9 +1,9 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
 
 /**
- * Returns the one form of an e-mail address that several texts can write: Unicode in NFC, the domain in
- * lower case, its A-labels (`xn--…`) as U-labels (RFC 5890 section 2.3.2.1) and without the dot of an
- * absolute name. The case of the local part stays. A text without `@` is returned in NFC.
+ * Returns the one form of an e-mail address that several texts can write: Unicode in NFC, the domain as
+ * UTS 46 maps it (lower case, without characters that show nothing), its A-labels (`xn--…`) as U-labels
+ * (RFC 5890 section 2.3.2.1) and without the dot of an absolute name. The case of the local part stays. A text without `@` is returned in NFC.
  */
 export function mailbox(text: string): string {
   const { local, domain } = partsOf(text.normalize('NFC'));
@@ -36,12 +36,12 @@ function partsOf(email: string): { readonly local: string; readonly domain?: str
 function unicodeDomain(domain: string): string {
   const ascii = asciiDomain(domain.toLowerCase());
   const name = isAsciiLabelled(ascii) ? domainToUnicode(ascii) || ascii : ascii;
-  return name.replace(/(?<=[^.])\.+$/, '').normalize('NFC');
+  return name.replace(/(?<=[^.])\.$/, '').normalize('NFC');
 }
 
 /** Returns the domain with A-labels; unchanged where it is no domain name, such as an address. */
 function asciiDomain(domain: string): string {
-  const isName = /^[\p{L}\p{M}\p{N}._。．｡-]+$/u.test(domain);
+  const isName = /^[a-z0-9._\-\x80-\u{10FFFF}]+$/iu.test(domain);
   // A URL parser would make an address of a name such as 127.1.
   if (!isName || !(isAsciiLabelled(domain) || /[^\0-\x7F]/.test(domain))) return domain;
   return domainToASCII(domain) || domain;

@@ -2,7 +2,7 @@ import { type Millis, type RandomBytes, timeOfChange } from './clock.ts';
 import { formatTime } from './date.ts';
 import { makeBodyFromText } from './envelope.ts';
 import { fieldsOf } from './json-parts.ts';
-import { userEmail } from './mailbox.ts';
+import { mailbox, userEmail } from './mailbox.ts';
 import { runSync, type Slices } from './slices.ts';
 import type { NewEvent, Tenant, User } from './types.ts';
 
@@ -153,11 +153,12 @@ export function userEvent(
 
 /**
  * Returns whether a text can be an e-mail address: at most 254 characters (RFC 5321 section
- * 4.5.3.1.3), one `@` between two texts without spaces and control characters. Anything stricter would
- * need a message sent to it.
+ * 4.5.3.1.3), one `@` between two texts without spaces and control characters, no empty label in the
+ * domain. Anything stricter would need a message sent to it.
  */
 export function isEmail(text: string): boolean {
-  return /^(?=.{3,254}$)[^@\s\p{Cc}]+@[^@\s\p{Cc}]+$/u.test(text);
+  const isWritten = /^(?=.{3,254}$)[^@\s\p{Cc}]+@[^@\s\p{Cc}]+$/u.test(text);
+  return isWritten && !/@$|@\.|\.\.|\.$/.test(mailbox(text).replace(/^.*@/u, '@'));
 }
 
 /** Returns the profile with a PATCH applied; the two metadata fields merge at their first level. */

@@ -147,8 +147,8 @@ describe('create', () => {
     assert.equal(response.body.errorCode, 'too_many_streams');
   });
 
-  test('create accepts any name of 128 characters', async () => {
-    for (const name of ['ä'.repeat(128), '😀'.repeat(128), '"\\\u2028<script>', 'a b']) {
+  test('create accepts any name of 128 visible characters', async () => {
+    for (const name of ['ä'.repeat(128), '😀'.repeat(128), '"\\<script>', 'a b']) {
       assert.equal((await create({ name })).name, name);
     }
   });

@@ -10,7 +10,16 @@ describe('mailbox', () => {
     ['zoe\u0308@bu\u0308cher.example', 'zoë@bücher.example'],
     ['ada@example。com。', 'ada@example.com'],
     ['ada@faß.de', 'ada@faß.de'],
-    ['ada@x..', 'ada@x'],
+    ['ada@exa\u00ADmple.com', 'ada@example.com'],
+    ['ada@\uFEFFexam\u200Bple\u2060.com', 'ada@example.com'],
+    ['ada@b\u00ADücher.example', 'ada@bücher.example'],
+    ['ada@ＥＸＡＭＰＬＥ.com', 'ada@example.com'],
+    ['ada@xn--i-7iq.ws', 'ada@i❤.ws'],
+    ['ada@i❤\uFE0F.ws', 'ada@i❤.ws'],
+    // Not valid: they stay, for the check to refuse.
+    ['ada@x..', 'ada@x..'],
+    ['ada@exa\u202Emple.com', 'ada@exa\u202Emple.com'],
+    ['ada@\u00AD', 'ada@\u00AD'],
     // No domain names: they stay as they are, and lose nothing.
     ['ada@127.1', 'ada@127.1'],
     ['ada@[::1]', 'ada@[::1]'],

@@ -1,9 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
+import { storedNames } from '../../core/name.ts';
 import { managementApiId, type Permission, type Role } from '../../core/types.ts';
 import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
 import { carriedIn } from '../rows/carried.ts';
-import { type Command, type Commands, Lock, numberedPage, sql } from './command.ts';
+import { type Command, type Commands, Lock, numberedPage, sql, type Statement } from './command.ts';
 import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf, piece, verbatim } from './dialect.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
 
@@ -84,6 +85,7 @@ function nameContains(text: string): Fragment {
 function* create(role: Role): Command<Awaited<ReturnType<RoleStore['create']>>> {
   const { tenant, id, name, description, carriedJson, createdAt } = role;
   yield* lockNames(tenant);
+  if ((yield* namesakeOf(role)) !== undefined) return { refused: 'name_taken' };
   const inserted = yield* sql.run`
     insert into roles (tenant, id, name, description, carried, created_at)
     values (${tenant}, ${id}, ${name}, ${description}, ${carriedJson}, ${createdAt})
@@ -103,12 +105,21 @@ function* update(
   if (row === undefined) return { refused: 'unknown' };
   const before = roleOf(tenant, row);
   const { name, description } = decide(before);
-  const namesake = yield* byName(tenant, name);
-  if (namesake !== undefined && namesake.id !== id) return { refused: 'name_taken' };
+  const isRenamed = name !== before.name;
+  if (isRenamed && (yield* namesakeOf({ ...before, name })) !== undefined) {
+    return { refused: 'name_taken' };
+  }
   yield* sql.run`
     update roles set name = ${name}, description = ${description}
     where tenant = ${tenant} and id = ${id}`;
   return { updated: { ...before, name, description } };
+}
+
+/** Returns another role whose name is a form of this one's. */
+function namesakeOf({ tenant, id, name }: Role): Statement<object | undefined> {
+  return sql.get`
+    select 1 from roles
+    where tenant = ${tenant} and name ${oneOf(storedNames(name))} and id <> ${id}`;
 }
 
 /** Keeps other commands from taking a name of the tenant between a check and a write. */

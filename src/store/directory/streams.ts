@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import { filtersMax } from '../../core/filter.ts';
+import { storedNames } from '../../core/name.ts';
 import { firstSubscription, selectionNow, withoutPassed } from '../../core/subscription.ts';
 import type { Health, Offset, Pause, Stream } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
@@ -13,7 +14,7 @@ import type { Seal } from '../seal.ts';
 import { type Command, Lock, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
 import { byStream } from './delivery-indexes.ts';
-import { forShare, Fragment, piece } from './dialect.ts';
+import { forShare, Fragment, oneOf, piece } from './dialect.ts';
 import { passedOverBy } from './passed-over.ts';
 import { hasTooManySelections, keepPast, passedSelections, removePast } from './past-selections.ts';
 import { leaveDismissals } from './dismissals.ts';
@@ -224,7 +225,7 @@ function sealedOf(stream: Stream, sealer: Sealer) {
 function* isTaken({ tenant, id, name }: Pick<Stream, 'tenant' | 'id' | 'name'>): Command<boolean> {
   yield* new Lock(`streams ${tenant}`);
   const other = yield* sql.get`
-    select 1 from streams where tenant = ${tenant} and name = ${name} and id <> ${id}`;
+    select 1 from streams where tenant = ${tenant} and name ${oneOf(storedNames(name))} and id <> ${id}`;
   return other !== undefined;
 }
 

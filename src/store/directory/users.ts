@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import { storedForms } from '../../core/mailbox.ts';
+import { storedNames } from '../../core/name.ts';
 import type { NewEvent, User } from '../../core/types.ts';
 import type { Page } from '../port/page.ts';
 import type { UserDecision, UserQuery, UserSort, UserStore } from '../port/users.ts';
@@ -257,13 +258,15 @@ function* remove({ tenant, id }: User): Command<Written<boolean>> {
 /** Returns whether another user of the connection has the mailbox or the username, until the commit. */
 function* clashes(user: User, before?: User): Command<boolean> {
   const { tenant, id, connection, email, username } = user;
-  // Two users of before this rule may have the same mailbox, and keep it.
+  // Two users of before these rules may have the same mailbox or name, and keep it.
   const emails = email === before?.email ? [email] : storedForms(email);
+  const isKept = username === before?.username;
+  const names = username === undefined ? [] : isKept ? [username] : storedNames(username);
   yield* lockNames(user);
   const other = yield* sql.get`
     select 1 from users
     where tenant = ${tenant} and connection = ${connection} and id <> ${id}
-      and (email ${oneOf(emails)} or username = ${username})`;
+      and (email ${oneOf(emails)} or username ${oneOf(names)})`;
   return other !== undefined;
 }
 

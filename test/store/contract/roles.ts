@@ -82,10 +82,19 @@ export function rolesContract(engine: Engine): void {
       });
       assert.deepEqual(result, { updated: newRole(tenant, 'r', changed) });
       assert.deepEqual(await store.roles.get(tenant, 'r'), newRole(tenant, 'r', changed));
-      const rename = (before: Role): Role => ({ ...before, name: 'second' });
-      assert.deepEqual(await store.roles.update(tenant, 'r', rename), { refused: 'name_taken' });
-      assert.ok('updated' in (await store.roles.update(tenant, 's', rename)));
-      assert.deepEqual(await store.roles.update(tenant, 'no', rename), { refused: 'unknown' });
+      const old = newRole(tenant, 'old', { name: 'Cafe\u0301' });
+      assert.deepEqual(await store.roles.create(old), { created: old });
+      for (const name of ['second', 'Café']) {
+        const rename = (before: Role): Role => ({ ...before, name });
+        assert.deepEqual(await store.roles.update(tenant, 'r', rename), { refused: 'name_taken' });
+        const again = newRole(tenant, 'again', { name });
+        assert.deepEqual(await store.roles.create(again), { refused: 'name_taken' });
+      }
+      const normal = await store.roles.update(tenant, 'old', (role) => ({ ...role, name: 'Café' }));
+      assert.ok('updated' in normal);
+      const same = (before: Role): Role => ({ ...before, name: 'second' });
+      assert.ok('updated' in (await store.roles.update(tenant, 's', same)));
+      assert.deepEqual(await store.roles.update(tenant, 'no', same), { refused: 'unknown' });
     });
 
     test('addPermissions: all or none, each once, in order', async (t) => {

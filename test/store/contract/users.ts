@@ -126,6 +126,19 @@ function storedContract(engine: Engine): void {
 }
 
 function changedContract(engine: Engine): void {
+  test('create, update: a username that an earlier version stored in NFD is the same', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const old = newUser(fixture.tenant, 'old', { username: 'zoe\u0308' });
+    assert.deepEqual(await create(fixture, old), { created: old });
+    const other = newUser(fixture.tenant, 'other', { username: 'zoë' });
+    assert.deepEqual(await create(fixture, other), { refused: 'duplicate' });
+    const email = 'new@example.com';
+    const kept = await update(fixture, old.id, (user) => ({ ...user, email }));
+    assert.ok('updated' in kept && kept.updated.username === old.username);
+    const normal = await update(fixture, old.id, (user) => ({ ...user, username: 'zoë' }));
+    assert.ok('updated' in normal && normal.updated.username === 'zoë');
+  });
+
   test('update: decides on the current user and returns the changed one', async (t) => {
     const fixture = await createFixture(engine, t);
     const ada = newUser(fixture.tenant, 'ada', { username: 'ada' });
