@@ -81,6 +81,7 @@ export function createConnect({ egress, blockedFound, tls }: ConnectDeps): Conne
       if (!isReported) connected(...args);
       isReported = true;
     };
+    if (isSecure) readAlertBeforeReset(socket);
     socket.setNoDelay(true);
     socket.setKeepAlive(true, keepAliveProbeMs);
     // Never removed: an error event without a listener would end the process.
@@ -99,6 +100,22 @@ export function createConnect({ egress, blockedFound, tls }: ConnectDeps): Conne
         socket.destroy(error as Error);
       }
     });
+    return socket;
+  };
+}
+
+/**
+ * Delays the end of a connection whose write failed until what the peer sent before was read: in TLS 1.3 it
+ * refuses a client certificate after the handshake, by an alert and a reset, and the system reports the
+ * reset to a write first. The first immediate runs before the next poll, the second one after it.
+ */
+function readAlertBeforeReset(socket: Socket): void {
+  const destroy = socket.destroy.bind(socket);
+  let isDelayed = false;
+  socket.destroy = (error?: Error & { readonly syscall?: string }) => {
+    if (isDelayed || error?.syscall !== 'write') return destroy(error);
+    isDelayed = true;
+    setImmediate(() => setImmediate(() => destroy(error)));
     return socket;
   };
 }

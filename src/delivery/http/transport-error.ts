@@ -159,10 +159,11 @@ function codeOf(error: unknown): string {
 
 /**
  * Returns a code of the system, of TLS or of the parser; others are not shown. OpenSSL has names with a slash,
- * such as `ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE`.
+ * such as `ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE`, which are shown without it.
  */
 function shown(code: string): string | undefined {
-  return /^(?!UND_ERR_|ERR_ASSERTION|ERR_INTERNAL)[A-Z][A-Z0-9_/]{2,63}$/.test(code)
-    ? code
+  const name = code.replace('SSL/TLS_', 'TLS_');
+  return /^(?!UND_ERR_|ERR_ASSERTION|ERR_INTERNAL)[A-Z][A-Z0-9_]{2,63}$/.test(name)
+    ? name
     : undefined;
 }
