@@ -108,6 +108,45 @@ for (const [engine, open] of [
       assert.match(read.body.message, /'Has the character U\+0000' on property event_id /);
     });
 
+    test('it is kept within JSON that is stored as such: of streams, clients, APIs and metadata', async () => {
+      const text = 'a\u0000';
+      const destination = {
+        type: 'webhook',
+        configuration: {
+          webhook_endpoint: 'https://receiver.example.com/',
+          webhook_authorization: { method: 'bearer', token: 'token' },
+        },
+      };
+      const delivery = { filter: { [`/data/${text}`]: text }, order_by: `/data/${text}` };
+      const metadata = { [text]: [text] };
+      for (const [path, more, sent] of [
+        ['/event-streams', { destination }, { delivery }],
+        ['/clients', { name: 'a' }, { client_metadata: { [text]: text }, callbacks: [text] }],
+        [
+          '/resource-servers',
+          { identifier: 'https://nul.example.com' },
+          { scopes: [{ value: 'read:a', description: text }], consent_policy: text },
+        ],
+        [
+          '/users',
+          {
+            email: 'nul@example.com',
+            password: 'correct-horse-7-battery',
+            connection: 'Username-Password-Authentication',
+          },
+          { given_name: text, user_metadata: metadata, app_metadata: metadata },
+        ],
+      ] as const) {
+        const made = await fixture.send('POST', path, { ...more, ...sent });
+        assert.equal(made.status, 201, made.text);
+        const id = made.body.id ?? made.body.client_id ?? made.body.user_id;
+        const read = await fixture.send('GET', `${path}/${encodeURIComponent(id)}`);
+        for (const [name, value] of Object.entries(sent)) {
+          assert.deepEqual([made.body[name], read.body[name]], [value, value], name);
+        }
+      }
+    });
+
     test('it is accepted in the data of an event and in a profile', async () => {
       const event = { type: 'order.paid', id: 'key', data: { 'a\u0000': '\u0000' } };
       assert.equal((await fixture.send('POST', '/events', event)).status, 202);
