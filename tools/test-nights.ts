@@ -11,9 +11,15 @@ const program = new Command('test:nights')
   .option('--night <text>', 'those whose names contain it')
   .option('--no-plants', 'without the planted mistakes')
   .option('--plants', 'the planted mistakes alone')
+  .option(
+    '--rounds <number>',
+    'times that each fault is played; 3 are a minute of the churn',
+    Number,
+  )
   .addHelpText('after', '\nExample: npm run test:nights -- --night "SQLite: kill"');
 program.parse();
-const options = program.opts<{ night?: string; plants?: boolean }>();
+const options = program.opts<{ night?: string; plants?: boolean; rounds?: number }>();
+const { rounds } = options;
 const isChosen = (name: string): boolean => name.includes(options.night ?? '');
 const chosen = options.plants === true ? [] : nights.filter(({ name }) => isChosen(name));
 const withMistake = options.plants === false ? [] : plants.filter(({ night }) => isChosen(night));
@@ -31,7 +37,9 @@ async function playOne(night: Night, plant?: Plant): Promise<void> {
   const missing = night.missing();
   console.log(missing === false ? `${name}…` : `${name}: left out, ${missing}`);
   if (missing !== false) return;
-  const found = await night.play(plant).catch((error: unknown) => String(error));
+  const found = await night
+    .play({ ...plant, ...(rounds !== undefined && { rounds }) })
+    .catch((error: unknown) => String(error));
   const wrong = typeof found === 'string' ? [found] : found.wrong;
   const isRight =
     plant === undefined ? wrong.length === 0 : wrong.some((what) => what.includes(plant.shows));

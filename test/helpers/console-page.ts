@@ -132,7 +132,7 @@ async function storeOn(
 export async function oneTimeLink(
   role: ConsoleRole,
   env: Readonly<Record<string, string>>,
-  { folder }: TempStore,
+  { folder }: Pick<TempStore, 'folder'>,
 ): Promise<string> {
   const { code, output } = await runLeat(['console', '--role', role], env, { cwd: folder });
   const link = /https?:\/\/\S+\/console\/#code=[\w-]+/.exec(output)?.[0];

@@ -1,7 +1,9 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { copyFile, mkdir, readdir } from 'node:fs/promises';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { copyFile, mkdir, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import type { Scope } from './cluster.ts';
 import { waitFor } from './leat.ts';
 import { dataOf, installationOf, type PostgresServer, query, startOn } from './postgres.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
@@ -95,6 +97,48 @@ export async function bytesBehind(primary: PostgresServer, standby: Standby): Pr
     `select (pg_last_wal_receive_lsn() - '0/0')::text as at`,
   );
   return Number(sent?.at) - Number(received?.at);
+}
+
+/** A copy of the data of a running server, which `pg_basebackup` would make. */
+export interface BaseBackup {
+  /** Stops the server, and starts another one at its port with the data of the backup, on a timeline of its own. */
+  restore(server: PostgresServer): Promise<PostgresServer>;
+}
+
+export async function createBaseBackup(scope: Scope, server: PostgresServer): Promise<BaseBackup> {
+  const kept = mkdtempSync(join(tmpdir(), 'leat-base-backup-'));
+  scope.after(() => rm(kept, { recursive: true, force: true }));
+  await backUp(server, dataOf(installationOf(server).folder), kept);
+  return {
+    restore: async (former) => {
+      const like = installationOf(former);
+      await former.stop('immediate');
+      const restored = await startOn(
+        like,
+        async (data) => {
+          await copyFolder(kept, data, () => true);
+          const conf = [
+            // The end of the backup is in a file of the log that was not complete when it was copied.
+            `restore_command = 'cp "${dataOf(like.folder)}/pg_wal/%f" "%p"'`,
+            `recovery_target = 'immediate'`,
+            `recovery_target_action = 'promote'`,
+          ];
+          writeFileSync(join(data, 'postgresql.auto.conf'), conf.join('\n'));
+          writeFileSync(join(data, 'recovery.signal'), '');
+        },
+        former.port,
+      );
+      await waitFor('the restored server to take writes', async () => {
+        const [row] = await query<{ ends: boolean }>(
+          restored.url(),
+          'select not pg_is_in_recovery() as ends',
+        );
+        return row?.ends;
+      });
+      await former.close();
+      return restored;
+    },
+  };
 }
 
 /** Files that belong to a running server. */

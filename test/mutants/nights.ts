@@ -16,4 +16,11 @@ export const nightMutants: readonly Mutant[] = [
     before: 'return oldest === undefined ? this.#passed : oldest.offset - 1;',
     after: 'return this.#passed;',
   },
+  {
+    name: 'buffers of readers that stay in memory',
+    file: 'pull/pulls.ts',
+    before: 'releases.delete(reader);',
+    after: `releases.delete(reader);
+        ((globalThis as { kept?: Buffer[] }).kept ??= []).push(Buffer.alloc(65_536));`,
+  },
 ];

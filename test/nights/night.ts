@@ -54,8 +54,8 @@ export interface NightResult {
 export interface NightStore {
   /** Returns the `LEAT_STORE` of a node, 0-indexed. */
   url(node: number): string;
-  /** Settings of every node. */
-  readonly settings?: Readonly<Record<string, string>>;
+  /** Returns the settings of a node, 0-indexed. */
+  settings?(node: number): Readonly<Record<string, string>>;
   /** Returns the ids of all events in the log, and leaves the nodes running. */
   ids(nodes: readonly [NightNode, ...NightNode[]]): Promise<readonly string[]>;
 }
@@ -75,6 +75,8 @@ export interface Bed<Store extends NightStore> {
   readonly store: Store;
   readonly nodes: readonly [NightNode, ...NightNode[]];
   readonly receiver: CountingReceiver;
+  /** The number of faults of this night. */
+  readonly faults: number;
   /** Returns the last node. */
   readonly last: NightNode;
   /** Waits until this many more events are acknowledged. */
@@ -94,11 +96,14 @@ export interface NightSpec<Store extends NightStore> {
   /** Nodes that receive events, the first ones; all when absent. */
   readonly publishedTo?: number;
   readonly missing?: () => string | false;
-  readonly settings?: Readonly<Record<string, string>>;
+  /** Events that publishers send in a second; 150 when absent. */
+  readonly perSecond?: number;
   /** Each is played in turn while events are published. */
   readonly faults: readonly ((bed: Bed<Store>) => Promise<unknown>)[];
   /** Times that each fault is played; 1 when absent. */
   readonly rounds?: number;
+  /** Follows the last fault, and reports what it finds wrong. */
+  readonly finish?: (bed: Bed<Store>) => Promise<unknown>;
   /** Bounds of the delays. */
   readonly longestMs: number;
   /** For a night whose faults delay few events: it shows lost hints, which delay many. */
@@ -108,11 +113,11 @@ export interface NightSpec<Store extends NightStore> {
 export const streams = ['one', 'two', 'three'];
 const eventsMin = 5000;
 const faultsMin = 3;
-/** Events that the publishers send. */
-const perSecond = 100;
+/** Far below what a stream sends with its slots and this receiver, so that what waited is sent within seconds. */
+const perSecondDefault = 150;
 const tickMs = 50;
 /** Of the receiver: at every moment some events are settled and older ones are not. */
-const latencyMsMax = 200;
+const latencyMsMax = 80;
 /** What has not arrived after so long without any arrival is lost: longer than a lease and a poll. */
 const stallMs = 60_000;
 const preload = new URL('../mutants/preload.ts', import.meta.url).href;
@@ -143,10 +148,10 @@ async function play<Store extends NightStore>(
   receiver.startRound();
   receiver.latencyMsMax = latencyMsMax;
   const store = await spec.open(scope, spec.nodes ?? 1);
-  const load = startLoad(scope);
+  const load = startLoad(scope, spec.perSecond ?? perSecondDefault);
   const start = (index: number): Promise<NightNode> => {
     const settings = { LEAT_TENANT_DOMAIN: 'localhost:4444', ...slotSettings };
-    const own = { ...store.settings, ...spec.settings, LEAT_STORE: store.url(index) };
+    const own = { ...store.settings?.(index), LEAT_STORE: store.url(index) };
     const isPublishedTo = index < (spec.publishedTo ?? Infinity);
     const started = isPublishedTo ? load.publishAt : () => undefined;
     return startNode(scope, { ...settings, ...own }, mutant, started);
@@ -157,8 +162,10 @@ async function play<Store extends NightStore>(
   load.begin();
   const forgivenMs: (readonly [number, number])[] = [];
   const wrong: string[] = [];
+  const faults = Array.from({ length: rounds }, () => spec.faults).flat();
   const bed: Bed<Store> = {
     store,
+    faults: faults.length,
     nodes,
     last: nodes.at(-1) ?? nodes[0],
     receiver,
@@ -170,7 +177,6 @@ async function play<Store extends NightStore>(
     },
     wrong: (what) => void wrong.push(what),
   };
-  const faults = Array.from({ length: rounds }, () => spec.faults).flat();
   if (faults.length < faultsMin) wrong.push(`only ${faults.length} faults`);
   const step = Math.ceil(events / (faults.length + 1));
   await load.more(step);
@@ -178,6 +184,7 @@ async function play<Store extends NightStore>(
     await fault(bed);
     await load.more(step);
   }
+  await spec.finish?.(bed);
   await load.end();
   const compared = await compare(bed, load.acknowledgedMs, forgivenMs);
   const { longestMs, medianMs = Infinity } = spec;
@@ -192,7 +199,7 @@ async function play<Store extends NightStore>(
 }
 
 /** Publishes steadily at every node that is given to it, and notes when each event was acknowledged. */
-function startLoad(scope: Scope) {
+function startLoad(scope: Scope, perSecond: number) {
   const acknowledgedMs = new Map<string, number>();
   const acknowledged = { add: (id: string) => acknowledgedMs.set(id, performance.now()) };
   const ending = new AbortController();
@@ -236,7 +243,8 @@ async function startNode(
   started: (running: Running) => void,
 ): Promise<NightNode> {
   const folder = await createTempStore();
-  const added = { NODE_OPTIONS: `--import=${preload}`, LEAT_MUTANT: mutant ?? '' };
+  const { NODE_OPTIONS: options = '' } = settings;
+  const added = { NODE_OPTIONS: `${options} --import=${preload}`, LEAT_MUTANT: mutant ?? '' };
   const start = async (): Promise<Running> => {
     const next = await (mutant === undefined
       ? startLeat(folder, settings, leatProgram)

@@ -1,14 +1,18 @@
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import type { Scope } from '../helpers/cluster.ts';
 import { type Servers, startServers } from '../helpers/failover.ts';
 import { createTempStore, type TempStore } from '../helpers/leat.ts';
 import { type PatroniCluster, startPatroni } from '../helpers/patroni.ts';
 import { startPgBouncer } from '../helpers/pgbouncer.ts';
 import { type PostgresServer, query, startPostgres, throughPort } from '../helpers/postgres.ts';
+import { createFaketime, type Faketime } from '../helpers/faketime.ts';
+import { createBaseBackup } from '../helpers/standby.ts';
 import { createSlowDisk, type SlowDisk } from '../helpers/slow-disk.ts';
 import { startTcpProxy, type TcpProxy } from '../helpers/tcp-proxy.ts';
+import { eventType } from '../helpers/traffic.ts';
 import type { NightStore } from './night.ts';
 
 /** The databases of nights. */
@@ -19,7 +23,7 @@ export interface SqliteStore extends NightStore, Pick<TempStore, 'file' | 'folde
 export async function openSqliteOnDisk(scope: Scope): Promise<SqliteStore & { disk: SlowDisk }> {
   const disk = createSlowDisk();
   scope.after(() => disk.remove());
-  return { ...(await openSqlite(scope)), disk, settings: disk.env };
+  return { ...(await openSqlite(scope)), disk, settings: () => disk.env };
 }
 
 export async function openSqlite(scope: Scope): Promise<SqliteStore> {
@@ -33,9 +37,9 @@ export async function openSqlite(scope: Scope): Promise<SqliteStore> {
     ids: ([node]) =>
       node.without(() => {
         const database = new DatabaseSync(file, { readOnly: true });
-        const rows = database.prepare('select id from events').all() as { id: string }[];
+        const rows = database.prepare('select id from events where type = ?').all(eventType);
         database.close();
-        return rows.map(({ id }) => id);
+        return rows.map((row) => String(row['id']));
       }),
   };
 }
@@ -50,9 +54,60 @@ export interface PostgresStore extends NightStore {
 }
 
 /** A primary that dies, and a standby that takes its place. */
-export async function openServers(scope: Scope): Promise<NightStore & { servers: Servers }> {
+export async function openServers(scope: Scope): Promise<Alerted & { servers: Servers }> {
   const servers = await startServers(scope);
-  return { servers, url: () => servers.url, ids: servers.ids };
+  return { servers, url: () => servers.url, ids: servers.ids, ...(await openAlerts(scope)) };
+}
+
+/** Its nodes send alerts. */
+export interface Alerted extends NightStore {
+  readonly alerts: AlertReceiver;
+}
+
+async function openAlerts(scope: Scope): Promise<Pick<Alerted, 'alerts' | 'settings'>> {
+  const alerts = await startAlertReceiver();
+  scope.after(() => alerts.close());
+  return { alerts, settings: () => ({ LEAT_ALERT_WEBHOOK_URL: alerts.url }) };
+}
+
+export interface Restorable extends Alerted {
+  /** Backs up the server; the work that is returned puts the backup in its place. */
+  backUp(): Promise<() => Promise<void>>;
+}
+
+/** A server whose data are replaced by an earlier copy. */
+export async function openRestorable(scope: Scope): Promise<Restorable> {
+  let server = await startPostgres();
+  scope.after(() => server.close());
+  const url = await server.createDatabase();
+  return {
+    ...(await openAlerts(scope)),
+    url: () => url,
+    ids: () => idsOf(url),
+    backUp: async () => {
+      const backup = await createBaseBackup(scope, server);
+      return async () => {
+        server = await backup.restore(server);
+      };
+    },
+  };
+}
+
+/** The wall clock of each node can be set. */
+export async function openWithClocks(
+  scope: Scope,
+  nodes: number,
+): Promise<PostgresStore & { clocks: readonly Faketime[] }> {
+  const clocks = Array.from({ length: nodes }, () => createFaketime(scope));
+  const store = await openPostgres(scope, nodes);
+  // Otherwise a node that is an hour ahead accepts no token from before.
+  const lifetime = { LEAT_MANAGEMENT_TOKEN_SECONDS: '86400' };
+  return { ...store, clocks, settings: (node) => ({ ...lifetime, ...clocks[node]?.env }) };
+}
+
+async function idsOf(url: string): Promise<readonly string[]> {
+  const rows = await query<{ id: string }>(url, 'select id from events');
+  return rows.map(({ id }) => id);
 }
 
 /** Three servers whose primary Patroni chooses. */
@@ -100,10 +155,7 @@ async function openServer(
     server,
     proxy,
     url: (node) => throughPort(url, proxy(node).port),
-    ids: async () => {
-      const rows = await query<{ id: string }>(url, 'select id from events');
-      return rows.map(({ id }) => id);
-    },
+    ids: () => idsOf(url),
     ask: (sql) => query(url, sql),
     hold: async (lastsMs, ...statements) => {
       const client = new pg.Client({ connectionString: url });

@@ -4,17 +4,22 @@ import { copyFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runLeat, storeEnvironment } from '../helpers/leat.ts';
+import { type Faketime, noFaketime } from '../helpers/faketime.ts';
 import { noPatroni } from '../helpers/patroni.ts';
 import { programPath } from '../helpers/program.ts';
 import { type DiskFaults, noSlowDisk, type SlowDisk } from '../helpers/slow-disk.ts';
+import { churn, finishChurn, openChurned } from './churn.ts';
 import { type Bed, type Night, nightOf, type NightStore } from './night.ts';
+import { replacing } from './replacements.ts';
 import {
   openPatroni,
   openPooled,
   openPostgres,
+  openRestorable,
   openServers,
   openSqlite,
   openSqliteOnDisk,
+  openWithClocks,
   type PostgresStore,
   type SqliteStore,
 } from './stores.ts';
@@ -74,6 +79,26 @@ const partition =
     await sleep(20_000);
     store.proxy(1).restore();
   };
+
+const hour = 3600;
+
+/** The clocks of the nodes jump by so many seconds, and back. */
+const wrongClocks =
+  (...aheadSeconds: readonly number[]) =>
+  async ({ store: { clocks }, more }: Bed<NightStore & { clocks: readonly Faketime[] }>) => {
+    for (const [node, clock] of clocks.entries()) clock.shift(aheadSeconds[node] ?? 0);
+    // Longer than a lease.
+    await sleep(12_000);
+    await more(300);
+    for (const clock of clocks) clock.shift(0);
+  };
+
+async function checkInstants({ store, wrong }: Bed<PostgresStore>): Promise<void> {
+  const [row] = await store.ask<{ wrong: number }>(`
+    select (select count(*) from events where abs(published_at - leat_now()) > 1800000)::int
+      + (select count(*) from attempts where abs(at - leat_now()) > 1800000)::int as wrong`);
+  if (row?.wrong !== 0) wrong(`${row?.wrong} instants of wrong clocks are stored`);
+}
 
 async function fullDisk(store: PostgresStore, lastsMs: number): Promise<void> {
   await store.ask(`
@@ -200,7 +225,8 @@ export const nights: readonly Night[] = [
     nodes: 2,
     faults: [({ nodes: [first] }) => first.kill(), ({ last }) => last.kill()],
     rounds: 3,
-    longestMs: 60_000,
+    // 12.5 s until the streams of a killed node have another owner, which may be killed by then, too.
+    longestMs: 45_000,
   }),
   nightOf({
     name: 'PostgreSQL: frozen nodes',
@@ -280,6 +306,42 @@ export const nights: readonly Night[] = [
     longestMs: 60_000,
   }),
   nightOf({
+    name: 'PostgreSQL: fail-over to an asynchronous standby that is behind',
+    open: openServers,
+    nodes: 2,
+    faults: [
+      replacing(async ({ servers }) => {
+        const { proxy } = await servers.addStandby(false);
+        proxy.blackhole();
+        return servers.failOver;
+      }),
+    ],
+    rounds: 3,
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: the restore of a base backup',
+    open: openRestorable,
+    nodes: 2,
+    faults: [replacing(({ backUp }) => backUp())],
+    rounds: 3,
+    longestMs: 60_000,
+  }),
+  nightOf({
+    name: 'PostgreSQL: wrong clocks of nodes',
+    missing: noFaketime,
+    open: openWithClocks,
+    nodes: 2,
+    faults: [
+      wrongClocks(hour, 0),
+      wrongClocks(0, -hour),
+      wrongClocks(hour, -hour),
+      wrongClocks(hour, hour),
+    ],
+    finish: checkInstants,
+    longestMs: 60_000,
+  }),
+  nightOf({
     name: 'Patroni and etcd choose the primary',
     missing: noPatroni,
     open: openPatroni,
@@ -292,6 +354,15 @@ export const nights: readonly Night[] = [
     ],
     longestMs: 120_000,
   }),
+  nightOf({
+    name: 'SQLite: twenty minutes of churn',
+    open: openChurned,
+    faults: [churn],
+    rounds: 48,
+    perSecond: 50,
+    finish: finishChurn,
+    longestMs: 30_000,
+  }),
 ];
 
 /** A mistake in the program, and what the night says then. */
@@ -299,6 +370,8 @@ export interface Plant {
   readonly night: string;
   readonly mutant: string;
   readonly shows: string;
+  /** As the night says when absent. */
+  readonly rounds?: number;
 }
 
 const isLost = 'acknowledged events are lost';
@@ -313,6 +386,12 @@ export const plants: readonly Plant[] = [
     night: 'PostgreSQL: lost connections of nodes that hear of events from another one',
     mutant: 'PostgreSQL: appended events without a notification of other nodes',
     shows: 'median of the delays',
+  },
+  {
+    night: 'SQLite: twenty minutes of churn',
+    mutant: 'buffers of readers that stay in memory',
+    shows: 'arrayBufferBytes grew',
+    rounds: 3,
   },
 ];
 

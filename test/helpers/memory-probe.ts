@@ -1,0 +1,90 @@
+import {
+  globSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Scope } from './cluster.ts';
+import type { Running } from './leat.ts';
+import { waitFor } from './wait.ts';
+
+/** What a program uses after a collection of its garbage, over all its threads. */
+export interface Usage {
+  readonly heapBytes: number;
+  readonly arrayBufferBytes: number;
+  /** Open files, sockets and others. */
+  readonly descriptors: number;
+  /** The sockets among them. */
+  readonly connections: number;
+}
+
+export interface MemoryProbe {
+  /** For the environment of one program. */
+  readonly settings: Readonly<Record<string, string>>;
+  read(program: Pick<Running, 'child'>): Promise<Usage>;
+}
+
+/** Of the module. */
+const pollMs = 100;
+const module = new URL('memory-probe.mjs', import.meta.url).href;
+
+interface Answer {
+  readonly asked: number;
+  readonly heapUsed: number;
+  readonly arrayBuffers: number;
+}
+
+export function createMemoryProbe(scope: Scope): MemoryProbe {
+  const folder = mkdtempSync(join(tmpdir(), 'leat-memory-'));
+  scope.after(async () => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'asked');
+  let asked = 0;
+  let threads = 1;
+  const ask = (): void => {
+    asked += 1;
+    writeFileSync(`${file}.next`, String(asked));
+    renameSync(`${file}.next`, file);
+  };
+  ask();
+  const answers = (): Answer[] =>
+    globSync(`${file}.+([0-9])`)
+      .map((path) => JSON.parse(readFileSync(path, 'utf8')) as Answer)
+      .filter((answer) => answer.asked === asked);
+  return {
+    settings: { NODE_OPTIONS: `--import=${module}`, MEMORY_PROBE: file },
+    read: async ({ child }) => {
+      ask();
+      await waitFor('the main thread and those of before', () => answers().length >= threads);
+      // A thread that has begun since answers at its next poll.
+      await sleep(pollMs * 3);
+      const all = answers();
+      threads = all.length;
+      return {
+        heapBytes: all.reduce((sum, { heapUsed }) => sum + heapUsed, 0),
+        arrayBufferBytes: all.reduce((sum, { arrayBuffers }) => sum + arrayBuffers, 0),
+        ...descriptorsOf(child.pid),
+      };
+    },
+  };
+}
+
+function descriptorsOf(pid = 0): Pick<Usage, 'descriptors' | 'connections'> {
+  const folder = `/proc/${pid}/fd`;
+  const targets = readdirSync(folder).flatMap((name) => {
+    try {
+      return readlinkSync(join(folder, name));
+    } catch {
+      // It was closed meanwhile.
+      return [];
+    }
+  });
+  const connections = targets.filter((target) => target.startsWith('socket:')).length;
+  return { descriptors: targets.length, connections };
+}
