@@ -17,7 +17,8 @@ import type { FieldsQuery } from '../schemas/fields.ts';
 import type { AuditFilter } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 import { windowOf } from './formats.ts';
-import { badQuery, quoted } from './http/problem.ts';
+import { badQuery } from './http/problem.ts';
+import { enumViolation } from './http/violation.ts';
 import type { JsonText } from './http/sliced-json.ts';
 import { noEntry, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
@@ -123,7 +124,7 @@ function filterOf(query: EntriesQuery): AuditFilter {
   const types = query.types?.split(',');
   const other = types?.find((type) => !isType(type));
   if (other !== undefined) {
-    throw badQuery(`No enum match for: ${quoted(other)}`, 'types', 'Types, comma separated');
+    throw badQuery(enumViolation(other, auditTypes), 'types', 'Types, comma separated');
   }
   return { ...windowOf(query, badQuery), types: types?.filter(isType), client, target };
 }

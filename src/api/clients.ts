@@ -238,7 +238,7 @@ function checkIssuer(
   }
   if (!trustedIssuers.includes(issuer)) {
     throw badBody(
-      `No enum match for: ${quoted(issuer)}`,
+      `No enum match for: ${quoted(issuer)}; allowed: those of LEAT_TRUSTED_ISSUERS`,
       'issuer',
       'External issuer of the tokens of this client, one of the trusted ones',
     );

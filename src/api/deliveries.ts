@@ -15,11 +15,12 @@ import {
 } from '../schemas/deliveries.ts';
 import type { FailureFilter } from '../store/port/deliveries.ts';
 import type { Store } from '../store/port/store.ts';
-import { formatViolation, windowOf } from './formats.ts';
+import { windowOf } from './formats.ts';
+import { enumViolation, formatViolation } from './http/violation.ts';
 import { noEvent, orNotFound, streamOf } from './not-found.ts';
 import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
-import { badBody, badQuery, conflict, quoted } from './http/problem.ts';
+import { badBody, badQuery, conflict } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { JsonText } from './http/sliced-json.ts';
 
@@ -243,7 +244,7 @@ function filterOf(query: DeliveriesQuery): FailureFilter {
   const other = statuses.find((status) => status !== 'failed');
   if (other !== undefined) {
     const text = 'Statuses, comma separated; only failed is one';
-    throw badQuery(`No enum match for: ${quoted(other)}`, 'statuses', text);
+    throw badQuery(enumViolation(other, ['failed']), 'statuses', text);
   }
   const types = query.event_types?.split(',');
   const invalid = types?.find((type) => !isEventType(type));

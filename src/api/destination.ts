@@ -6,7 +6,7 @@ import type { AuthorizationPatch, DestinationPatch } from '../core/streams.ts';
 import type { Authorization, Destination } from '../core/types.ts';
 import type { DestinationSent, StreamShown } from '../schemas/streams.ts';
 import { readClientCertificate } from './client-certificate.ts';
-import { formatViolation } from './formats.ts';
+import { formatViolation } from './http/violation.ts';
 import { badBody, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 

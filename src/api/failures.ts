@@ -15,8 +15,9 @@ import { compile, eventType, streamId } from '../schemas/schema.ts';
 import type { FailureGroup, ListedDelivery, ListQuery } from '../store/port/failures.ts';
 import type { Store } from '../store/port/store.ts';
 import { showRecord } from './deliveries.ts';
-import { failedWindowOf, formatViolation, windowOf } from './formats.ts';
-import { badQuery, quoted } from './http/problem.ts';
+import { failedWindowOf, windowOf } from './formats.ts';
+import { enumViolation, formatViolation } from './http/violation.ts';
+import { badQuery } from './http/problem.ts';
 import { JsonText } from './http/sliced-json.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
@@ -124,7 +125,7 @@ function listOf<N extends ListName>(
 function statusesOf(text = 'failed'): ListQuery['statuses'] {
   return text.split(',').map((status) => {
     if (status === 'failed' || status === 'retrying') return status;
-    const reason = `No enum match for: ${quoted(status)}`;
+    const reason = enumViolation(status, ['failed', 'retrying']);
     throw badQuery(reason, 'statuses', failureText.statuses);
   });
 }

@@ -1,7 +1,8 @@
 import type { Millis } from '../core/clock.ts';
 import { parseTime } from '../core/date.ts';
 import { parseOffset, type Position, checkOf } from '../core/offset.ts';
-import { type Problem, quoted, type badQuery, badBody } from './http/problem.ts';
+import { type Problem, type badQuery, badBody } from './http/problem.ts';
+import { formatViolation } from './http/violation.ts';
 import type { Offset } from '../core/types.ts';
 import { idAt } from '../pull/start-position.ts';
 import type { LogStore } from '../store/port/log.ts';
@@ -21,11 +22,6 @@ export function positionOf(text: string, bad: BadProperty): Position {
   const position = parseOffset(text);
   if (position === undefined) throw bad(formatViolation('offset', text));
   return position;
-}
-
-/** Returns the reason of a 400 for a text that does not have a format. */
-export function formatViolation(format: string, text: string): string {
-  return `Object didn't pass validation for format ${format}: ${quoted(text)}`;
 }
 
 /** The fields of a request that select a period. */

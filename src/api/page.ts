@@ -1,5 +1,5 @@
 import { formatCursor, parseCursor } from '../core/page.ts';
-import { formatViolation } from './formats.ts';
+import { formatViolation } from './http/violation.ts';
 import { badQuery, Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import type { NumberedPage, PageByNumber } from '../store/port/page.ts';

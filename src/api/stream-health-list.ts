@@ -11,7 +11,8 @@ import {
 } from '../schemas/stream-health.ts';
 import type { LagsOf, StreamStanding } from '../store/port/streams.ts';
 import type { HealthCaches } from './health-caches.ts';
-import { badQuery, quoted } from './http/problem.ts';
+import { badQuery } from './http/problem.ts';
+import { enumViolation } from './http/violation.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
 import type { Load } from './recent.ts';
@@ -102,7 +103,7 @@ function statusesOf(text: string | undefined): StreamState[] | undefined {
   return text?.split(',').map((status) => {
     const known = streamStates.find((state) => state === status);
     if (known !== undefined) return known;
-    const reason = `No enum match for: ${quoted(status)}`;
+    const reason = enumViolation(status, streamStates);
     throw badQuery(reason, 'statuses', streamHealthText.statuses);
   });
 }

@@ -28,7 +28,7 @@ import type { Store } from '../store/port/store.ts';
 import { ClientGone } from './http/body.ts';
 import { sizeOf } from '../core/json-parts.ts';
 import { runInSlices } from '../core/slices.ts';
-import { formatViolation } from './formats.ts';
+import { formatViolation } from './http/violation.ts';
 import { noUser, orNotFound } from './not-found.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, Problem } from './http/problem.ts';

@@ -24,6 +24,8 @@ export function readParameters(
   body: string,
 ): Parameters | TokenError {
   const mediaType = contentType?.split(';')[0]?.trim().toLowerCase();
+  // In a form it would be part of the name of the first parameter.
+  if (body.startsWith('\uFEFF')) return invalidRequest(byteOrderMark);
   if (mediaType === 'application/x-www-form-urlencoded') return readForm(body);
   if (mediaType === 'application/json') return readJson(body);
   return invalidRequest(mediaTypeProblem);
@@ -32,6 +34,8 @@ export function readParameters(
 /** Error description for a body of another media type. */
 const mediaTypeProblem = 'The body must be application/x-www-form-urlencoded or application/json';
 
+const byteOrderMark = 'The body begins with a byte order mark (U+FEFF), send it without';
+
 function readForm(body: string): Parameters | TokenError {
   const form = new URLSearchParams(body);
   return rejectRepeated([...form.keys()]) ?? pickKnown((name) => form.get(name));
@@ -39,10 +43,7 @@ function readForm(body: string): Parameters | TokenError {
 
 function readJson(body: string): Parameters | TokenError {
   const object = objectOf(body === '' ? '{}' : body);
-  if (object === undefined) {
-    const mark = body.startsWith('\uFEFF') ? ': it begins with a byte order mark (U+FEFF)' : '';
-    return invalidRequest(`The body is not a JSON object${mark}`);
-  }
+  if (object === undefined) return invalidRequest('The body is not a JSON object');
   const wrong = known.find((name) => !['string', 'undefined'].includes(typeof object[name]));
   if (wrong !== undefined) return invalidRequest(`Parameter is not a string: ${wrong}`);
   return rejectRepeated(fieldNames(body)) ?? pickKnown((name) => object[name]);

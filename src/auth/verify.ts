@@ -5,7 +5,7 @@ import type { Store } from '../store/port/store.ts';
 import type { Claims } from './claims.ts';
 import { readCredentials } from './credentials.ts';
 import { createTtlCache } from './ttl-cache.ts';
-import { audienceOf, issuerOf } from './issuer.ts';
+import { audienceOf, issuerOf, tokenEndpointOf } from './issuer.ts';
 import type { Keyring } from './keys.ts';
 import {
   createTokenVerifier,
@@ -95,7 +95,7 @@ export function createVerifier(deps: VerifierDeps): Verifier {
     ownIssuer: string,
     verification: TokenVerification,
   ): Authentication | Promise<Authentication> => {
-    if (verification.kind === 'rejected') return refusalOf(verification, tenant);
+    if (verification.kind === 'rejected') return refusalOf(verification, tenant, ownIssuer);
     const { clientId } = verification.claims;
     const read = async (): Promise<Registration> =>
       registrationOf(await deps.clients.access(tenant.id, clientId));
@@ -201,27 +201,32 @@ function isRevoked(claims: Claims, client: Registered): boolean {
 function refusalOf(
   { reason, audiences, expected }: Extract<TokenVerification, { kind: 'rejected' }>,
   { domain }: Tenant,
+  ownIssuer: string,
 ): Authentication {
   if (reason === 'unavailable') return { kind: 'unverifiable' };
-  if (reason !== 'audience') return { kind: 'invalid', message: messages[reason] };
+  if (reason !== 'audience') return { kind: 'invalid', message: messages[reason](ownIssuer) };
   const quoted = audiences.join(',').slice(0, QUOTED_LENGTH_MAX);
   const message = `Bad audience: ${quoted}, expected: ${expected ?? audienceOf(domain)}`;
   return { kind: 'invalid', message };
 }
 
-const INVALID = 'Invalid token';
 /** The 401 for a token that no present key has signed. */
 export const badSignature = 'Invalid signature received for JSON Web Token validation';
 
-/** The texts of docs/http-api.md#error-catalogue. */
-const messages: Readonly<Record<Exclude<RejectReason, 'audience' | 'unavailable'>, string>> = {
-  too_long: `Token too long: it has more than ${tokenCharactersMax} characters`,
-  malformed: INVALID,
-  algorithm: INVALID,
-  issuer: INVALID,
-  not_yet: INVALID,
-  signature: badSignature,
-  expired: 'Expired token received for JSON Web Token validation',
+/** The texts of docs/http-api.md#error-catalogue: nothing in them is from an unverified token. */
+const messages: Readonly<
+  Record<Exclude<RejectReason, 'audience' | 'unavailable'>, (ownIssuer: string) => string>
+> = {
+  too_long: () => `Token too long: it has more than ${tokenCharactersMax} characters`,
+  malformed: (issuer) =>
+    `Invalid token: it is no signed JSON Web Token with iss and exp; request one at ${tokenEndpointOf(issuer)}`,
+  algorithm: () => 'Invalid token: its algorithm is not RS256',
+  issuer: (issuer) =>
+    `Invalid token: its issuer is neither ${issuer} nor one that is trusted; request one at ${tokenEndpointOf(issuer)}`,
+  not_yet: () =>
+    'Invalid token: it is not valid yet; compare the clocks of its issuer and of this server',
+  signature: () => badSignature,
+  expired: () => 'Expired token received for JSON Web Token validation',
 };
 
 function keyOf(tenant: number, client: string): string {

@@ -1,4 +1,4 @@
-import { hugeExtensions } from '../api/http/last-response.ts';
+import { hugeExtensions, hugeHeader as hugeHeaderText } from '../api/http/last-response.ts';
 
 /**
  * A response of the message API (docs/message-api.md#order-of-checks). There are few, so each is built
@@ -86,7 +86,7 @@ export function createMessageResponses(origin: string): MessageResponses {
     malformedRequest: json(400, { message: 'Bad Request' }, closed),
     lateRequest: json(408, { message: 'Request Timeout' }, closed),
     hugeRequest: json(413, { message: hugeExtensions }, closed),
-    hugeHeader: json(431, { message: 'Request Header Fields Too Large' }, closed),
+    hugeHeader: json(431, { message: hugeHeaderText }, closed),
     otherCoding: json(501, { message: 'Not Implemented' }, closed),
     otherVersion: json(505, { message: 'HTTP Version Not Supported' }, closed),
   };

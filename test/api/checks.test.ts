@@ -139,7 +139,7 @@ describe('routes', () => {
     ];
     for (const [method, path, allow] of cases) {
       const response = await fixture.raw(method, path);
-      assertProblem(response, 405, 'Method Not Allowed');
+      assertProblem(response, 405, `Method Not Allowed: accepted is ${allow}`);
       assert.equal(response.headers.get('allow'), allow, `${method} ${path}`);
     }
   });
@@ -277,10 +277,12 @@ describe('the token', () => {
     const response = await fixture.raw('GET', '/api/v2/event-streams', undefined, {
       authorization,
     });
-    assertProblem(response, 401, 'Invalid token');
+    const message =
+      'Invalid token: it is no signed JSON Web Token with iss and exp; request one at https://leat.example.com/oauth/token';
+    assertProblem(response, 401, message);
     assert.equal(
       response.headers.get('www-authenticate'),
-      'Bearer realm="leat.example.com", error="invalid_token", error_description="Invalid token"',
+      `Bearer realm="leat.example.com", error="invalid_token", error_description="${message}"`,
     );
   });
 
@@ -338,7 +340,8 @@ describe('the body', () => {
       'application/cloudevents+json',
     ]) {
       const response = await fixture.send('POST', '/event-streams', '{}', { 'content-type': type });
-      const what = `Content-Type ${type}, accepted is application/json in UTF-8`;
+      const sent = type === '' ? 'an empty Content-Type' : `Content-Type ${type}`;
+      const what = `${sent}, accepted is application/json in UTF-8`;
       assertProblem(response, 415, `${start}${what}`, 'unsupported_media_type');
     }
     const authorization = `Bearer ${fixture.token}`;
@@ -481,9 +484,15 @@ describe('the body', () => {
       assert.equal(response.status, 400);
       assert.ok(response.body.message.includes(`'${reason}' on property body`), response.text);
     }
-    const token = await fixture.raw('POST', '/oauth/token', '\uFEFF{}', json);
-    const text = 'The body is not a JSON object: it begins with a byte order mark (U+FEFF)';
-    assert.deepEqual(token.body, { error: 'invalid_request', error_description: text });
+    const text = 'The body begins with a byte order mark (U+FEFF), send it without';
+    const form = { 'content-type': 'application/x-www-form-urlencoded' };
+    for (const [body, headers] of [
+      ['\uFEFF{}', json],
+      ['\uFEFFgrant_type=client_credentials', form],
+    ] as const) {
+      const token = await fixture.raw('POST', '/oauth/token', body, headers);
+      assert.deepEqual(token.body, { error: 'invalid_request', error_description: text });
+    }
   });
 
   test('a repeated field is 400', async () => {

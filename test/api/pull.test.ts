@@ -183,7 +183,7 @@ describe('a rejected pull', () => {
     await publish(fixture, 'a.one');
     const from = 'from (Offset to go on after).';
     const offset = (text: string): string =>
-      `Query validation error: 'Object didn't pass validation for format offset: ${text}' on property`;
+      `Query validation error: 'Object didn't pass validation for format offset: ${text}; send one of a response, such as MDAwMDAwMDAwMDQyLmNmZDhiMDRh' on property`;
     const both = `from=${formatOffset(0)}&from_timestamp=2026-01-01T00:00:00Z`;
     for (const [query, headers, message] of [
       ['?from=nonsense', {}, `${offset('nonsense')} ${from}`],
@@ -193,10 +193,18 @@ describe('a rejected pull', () => {
       [`?from=${formatOffset(0)}&from=${formatOffset(1)}`, {}, /on property from /],
       [`?${both}`, {}, /from does not go with from_timestamp, send one of them/],
       [`?${both}`, { 'last-event-id': formatOffset(0) }, /from does not go with from_timestamp/],
-      ['?from_timestamp=yesterday', {}, /format date-time: yesterday' on property from_timestamp/],
+      [
+        '?from_timestamp=yesterday',
+        {},
+        /format date-time: yesterday; write .+' on property from_timestamp/,
+      ],
       ['?from_timestamp=2026-02-30T00:00:00Z', {}, /format date-time/],
-      ['?event_type=user', {}, /format event-type: user' on property event_type\.0/],
-      ['?event_type=a.b&event_type=*', {}, /format event-type: \*' on property event_type\.1/],
+      ['?event_type=user', {}, /format event-type: user; write .+' on property event_type\.0/],
+      [
+        '?event_type=a.b&event_type=*',
+        {},
+        /format event-type: \*; write .+' on property event_type\.1/,
+      ],
       ['?event_type=', {}, /on property event_type\.0/],
       [`?${'event_type=a.b&'.repeat(101)}`, {}, /Array is too long \(101\), maximum 100/],
       ['', { 'last-event-id': 'nonsense' }, `${offset('nonsense')} Last-Event-ID (Header, `],

@@ -199,7 +199,11 @@ describe('a rejected replay', () => {
       'from does not go with date_from, send one of them',
       'from',
     ],
-    [{ from: '42' }, "Object didn't pass validation for format offset: 42", 'from'],
+    [
+      { from: '42' },
+      "Object didn't pass validation for format offset: 42; send one of a response, such as MDAwMDAwMDAwMDQyLmNmZDhiMDRh",
+      'from',
+    ],
     [
       { from: formatOffset(999_999_999) },
       'No event has this offset yet, send an offset of this tenant',
@@ -216,12 +220,12 @@ describe('a rejected replay', () => {
     [{ from: '' }, 'String is too short (0 chars), minimum 1', 'from'],
     [
       { date_from: 'today' },
-      "Object didn't pass validation for format date-time: today",
+      "Object didn't pass validation for format date-time: today; write it such as 2026-03-01T09:30:00Z",
       'date_from',
     ],
     [
       { from: offset, date_to: '2026' },
-      "Object didn't pass validation for format date-time: 2026",
+      "Object didn't pass validation for format date-time: 2026; write it such as 2026-03-01T09:30:00Z",
       'date_to',
     ],
     [
@@ -232,7 +236,7 @@ describe('a rejected replay', () => {
     [{ from: offset, event_types: [] }, 'Array is too short (0), minimum 1', 'event_types'],
     [
       { from: offset, event_types: ['a.b', 'A'] },
-      "Object didn't pass validation for format event-type: A",
+      "Object didn't pass validation for format event-type: A; write it such as order.paid",
       'event_types.1',
     ],
     [{ from: offset, to: offset }, 'Additional properties not allowed: to', 'to'],

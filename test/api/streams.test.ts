@@ -170,7 +170,7 @@ describe('create', () => {
     [
       'a status',
       { destination: destination(), status: 'paused' },
-      'No enum match for: paused',
+      'No enum match for: paused; allowed: enabled, disabled',
       'status',
     ],
     [
@@ -182,7 +182,7 @@ describe('create', () => {
     [
       'a type of one segment',
       { destination: destination(), subscriptions: [{ event_type: 'user' }] },
-      "Object didn't pass validation for format event-type: user",
+      "Object didn't pass validation for format event-type: user; write it such as order.paid",
       'subscriptions.0.event_type',
     ],
     [
@@ -194,7 +194,7 @@ describe('create', () => {
     [
       'another kind of destination',
       { destination: { ...destination(), type: 'eventbridge' } },
-      'No enum match for: eventbridge',
+      'No enum match for: eventbridge; allowed: webhook',
       'destination.type',
     ],
     [
@@ -445,7 +445,7 @@ describe('update', () => {
     assertBad(await patch(id, { resume: 'held', status: 'disabled' }), /only beside/, 'resume');
     assertBad(
       await patch(id, { resume: 'x', status: 'enabled' }),
-      'No enum match for: x',
+      'No enum match for: x; allowed: latest, held',
       'resume',
     );
   });

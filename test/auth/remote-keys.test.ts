@@ -371,8 +371,10 @@ describe('token of a trusted issuer', () => {
 
   test('a token of a trusted issuer is rejected with another audience, issuer or key', async () => {
     assert.match(JSON.stringify(await send({ aud: 'other' })), /Bad audience: other, expected/);
-    const invalid = { kind: 'invalid', message: 'Invalid token' };
-    assert.deepEqual(await send({ iss: 'https://unknown.example.com/' }), invalid);
+    assert.match(
+      JSON.stringify(await send({ iss: 'https://unknown.example.com/' })),
+      /"Invalid token: its issuer is neither https:\/\/leat\.example\.com\/ nor one that is trusted;/,
+    );
     const message = 'Invalid signature received for JSON Web Token validation';
     assert.deepEqual(await send({}, { kid: 'key 1' }), { kind: 'invalid', message });
     assert.deepEqual(await send({ iss: 'https://leat.example.com/' }), {

@@ -9,7 +9,14 @@ import { managementApiId } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { type AuthFixture, openAuthFixture, secondTenant } from './fixture.ts';
 
-const INVALID = { kind: 'invalid', message: 'Invalid token' };
+const invalid = (why: string) => ({ kind: 'invalid', message: `Invalid token: ${why}` });
+const way = 'request one at https://leat.example.com/oauth/token';
+const MALFORMED = invalid(`it is no signed JSON Web Token with iss and exp; ${way}`);
+const ISSUER = invalid(
+  `its issuer is neither https://leat.example.com/ nor one that is trusted; ${way}`,
+);
+const ALGORITHM = invalid('its algorithm is not RS256');
+const NOT_YET = invalid('it is not valid yet; compare the clocks of its issuer and of this server');
 const BAD_SIGNATURE = {
   kind: 'invalid',
   message: 'Invalid signature received for JSON Web Token validation',
@@ -153,7 +160,7 @@ describe('bearer token', () => {
       Buffer.from([0xff, 0xfe, 0x00]).toString('latin1'),
     ];
     for (const token of shapes) {
-      assert.deepEqual(await verify(`Bearer ${token}`), INVALID, token.slice(0, 40));
+      assert.deepEqual(await verify(`Bearer ${token}`), MALFORMED, token.slice(0, 40));
     }
   });
 
@@ -169,8 +176,8 @@ describe('alg', () => {
     const claims = await goodClaims();
     for (const alg of ['none', 'None', 'NONE', 'nOnE']) {
       const header = { alg, kid: await ownKid() };
-      assert.deepEqual(await verify(`Bearer ${await forged(header, claims, () => '')}`), INVALID);
-      assert.deepEqual(await verify(`Bearer ${await forged(header, claims)}`), INVALID);
+      assert.deepEqual(await verify(`Bearer ${await forged(header, claims, () => '')}`), ALGORITHM);
+      assert.deepEqual(await verify(`Bearer ${await forged(header, claims)}`), ALGORITHM);
     }
   });
 
@@ -187,24 +194,24 @@ describe('alg', () => {
       const token = await forged(header, await goodClaims(), (data) =>
         createHmac('sha256', secret).update(data).digest('base64url'),
       );
-      assert.deepEqual(await verify(`Bearer ${token}`), INVALID);
+      assert.deepEqual(await verify(`Bearer ${token}`), ALGORITHM);
     }
   });
 
   test('verify: rejects any other algorithm, even with a valid signature of the right key', async () => {
     for (const alg of ['RS384', 'RS512', 'PS256']) {
-      assert.deepEqual(await verify(`Bearer ${await signed({}, { alg })}`), INVALID, alg);
+      assert.deepEqual(await verify(`Bearer ${await signed({}, { alg })}`), ALGORITHM, alg);
     }
     for (const alg of ['ES256', 'EdDSA', 'rs256', '', 256, null, ['RS256']]) {
       const token = await forged({ alg, kid: await ownKid() }, await goodClaims());
-      assert.deepEqual(await verify(`Bearer ${token}`), INVALID, String(alg));
+      assert.deepEqual(await verify(`Bearer ${token}`), ALGORITHM, String(alg));
     }
   });
 
   test('verify: rejects any crit', async () => {
     for (const crit of [['exp'], ['b64'], ['x'], []]) {
       const token = await forged({ alg: 'RS256', kid: await ownKid(), crit }, await goodClaims());
-      assert.deepEqual(await verify(`Bearer ${token}`), INVALID, JSON.stringify(crit));
+      assert.deepEqual(await verify(`Bearer ${token}`), MALFORMED, JSON.stringify(crit));
     }
   });
 });
@@ -296,7 +303,11 @@ describe('claims', () => {
       7,
       ['https://leat.example.com/'],
     ]) {
-      assert.deepEqual(await verify(`Bearer ${await signed({ iss })}`), INVALID, String(iss));
+      assert.deepEqual(
+        await verify(`Bearer ${await signed({ iss })}`),
+        typeof iss === 'string' ? ISSUER : MALFORMED,
+        String(iss),
+      );
     }
   });
 
@@ -339,9 +350,9 @@ describe('claims', () => {
   test('verify: checks nbf at each use, with 5 s leeway', async () => {
     const seconds = Math.floor(fixture.clock.now() / 1000);
     const authorization = `Bearer ${await signed({ nbf: seconds + 60 })}`;
-    assert.deepEqual(await verify(authorization), INVALID);
+    assert.deepEqual(await verify(authorization), NOT_YET);
     fixture.clock.move(54_999);
-    assert.deepEqual(await verify(authorization), INVALID);
+    assert.deepEqual(await verify(authorization), NOT_YET);
     fixture.clock.move(1);
     assert.equal((await verify(authorization)).kind, 'verified');
   });
@@ -356,7 +367,7 @@ describe('claims', () => {
       { nbf: null },
     ]) {
       const token = await signed(times);
-      assert.deepEqual(await verify(`Bearer ${token}`), INVALID, JSON.stringify(times));
+      assert.deepEqual(await verify(`Bearer ${token}`), MALFORMED, JSON.stringify(times));
     }
   });
 
@@ -373,7 +384,7 @@ describe('claims', () => {
     const token = await forged({ alg: 'RS256', kid: await ownKid() }, twice, (data) =>
       sign('sha256', Buffer.from(data), key).toString('base64url'),
     );
-    assert.deepEqual(await verify(`Bearer ${token}`), INVALID);
+    assert.deepEqual(await verify(`Bearer ${token}`), ISSUER);
   });
 
   test('verify: returns no scopes when scope is not a string', async () => {
@@ -492,7 +503,8 @@ describe('client of a token', () => {
     const token = await fixture.token();
     assert.equal((await verify(`Bearer ${token}`)).kind, 'verified');
     const elsewhere = fixture.verifier.verify(other.tenant, `Bearer ${token}`, fixture.clock.now());
-    assert.deepEqual(await elsewhere, INVALID);
+    const { message } = { message: '', ...(await elsewhere) };
+    assert.match(message, /^Invalid token: its issuer is neither https:/);
   });
 });
 

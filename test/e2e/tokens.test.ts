@@ -72,11 +72,18 @@ describe('a token of the management API', () => {
 
   test('a token of the management API is rejected with the reason', async () => {
     const aud = 'https://other.example.com';
+    const way = `request one at ${issuer()}oauth/token`;
     const expired = 'Expired token received for JSON Web Token validation';
     const wrong: [token: string, message: string][] = [
-      ['a.b.c', 'Invalid token'],
-      [await forge({ claims: { nbf: now() + 60 } }), 'Invalid token'],
-      [await forge({ claims: { iss: `${issuer()}/` } }), 'Invalid token'],
+      ['a.b.c', `Invalid token: it is no signed JSON Web Token with iss and exp; ${way}`],
+      [
+        await forge({ claims: { nbf: now() + 60 } }),
+        'Invalid token: it is not valid yet; compare the clocks of its issuer and of this server',
+      ],
+      [
+        await forge({ claims: { iss: `${issuer()}/` } }),
+        `Invalid token: its issuer is neither ${issuer()} nor one that is trusted; ${way}`,
+      ],
       [await forge({ claims: { exp: now() - 10 } }), expired],
       [await forge({ claims: { aud } }), `Bad audience: ${aud}, expected: ${audience()}`],
       [await forge({ claims: { azp: 'nobody' } }), 'Client is not global.'],

@@ -24,7 +24,7 @@ function get(...headers: string[]): string {
 const messages: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   405: 'Not Allowed Http Method',
-  431: 'Request Header Fields Too Large',
+  431: 'Request Header Fields Too Large: the limit of request line and headers is 16384 bytes',
   501: 'Not Implemented',
   505: 'HTTP Version Not Supported',
 };

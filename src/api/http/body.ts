@@ -95,8 +95,12 @@ function unacceptedBody(
     return unsupportedMediaType(`Content-Encoding ${quoted(coding)}`, 'none');
   }
   const types = ['application/json', ...Object.keys(rule.mediaTypes ?? {})];
-  const sent = type === undefined ? 'no Content-Type' : `Content-Type ${quoted(type)}`;
-  return unsupportedMediaType(sent, `${types.join(' or ')} in UTF-8`);
+  return unsupportedMediaType(sentType(type), `${types.join(' or ')} in UTF-8`);
+}
+
+function sentType(header: string | undefined): string {
+  if (header === undefined) return 'no Content-Type';
+  return header.trim() === '' ? 'an empty Content-Type' : `Content-Type ${quoted(header)}`;
 }
 
 function mediaTypeOf(header: string | undefined): string {

@@ -32,6 +32,10 @@ export type BrokenStatus = 400 | 408 | 413 | 431;
 /** The message of 413, which chunk extensions alone cause; the limit is that of Node's parser. */
 export const hugeExtensions = 'Payload Too Large: the limit of chunk extensions is 16384 bytes';
 
+/** The message of 431; the limit is `maxHeaderSize` of both APIs. */
+export const hugeHeader =
+  'Request Header Fields Too Large: the limit of request line and headers is 16384 bytes';
+
 const statuses: Readonly<Record<string, BrokenStatus>> = {
   HPE_HEADER_OVERFLOW: 431,
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,

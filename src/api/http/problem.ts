@@ -209,7 +209,8 @@ export function operatorsOnly(missing: readonly string[]): ForbiddenScope {
 
 /** Returns 405; `methods` are those that the path has. */
 export function methodNotAllowed(methods: readonly string[]): Problem {
-  return new Problem(405, 'Method Not Allowed', undefined, { allow: methods.join(', ') });
+  const allow = methods.join(', ');
+  return new Problem(405, `Method Not Allowed: accepted is ${allow}`, undefined, { allow });
 }
 
 /** Returns the 404 of a path that no route has, without its query. */

@@ -1,7 +1,12 @@
 import { type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
-import { createBrokenRequestListener, endTunnels, hugeExtensions } from './last-response.ts';
+import {
+  createBrokenRequestListener,
+  endTunnels,
+  hugeExtensions,
+  hugeHeader,
+} from './last-response.ts';
 import { methodNotAllowed, Problem, problemBody } from './problem.ts';
 import { rateHeaders, type RateLimiter } from './rate.ts';
 
@@ -15,10 +20,18 @@ export function createBrokenRequestHandler(
   deps: UnservedDeps,
 ): ReturnType<typeof createBrokenRequestListener> {
   return createBrokenRequestListener((status, socket) => {
-    const message = status === 413 ? hugeExtensions : (STATUS_CODES[status] ?? '');
-    return textOf(socket, new Problem(status, message), deps);
+    return textOf(
+      socket,
+      new Problem(status, messages[status] ?? STATUS_CODES[status] ?? ''),
+      deps,
+    );
   }, deps);
 }
+
+const messages: Readonly<Partial<Record<number, string>>> = {
+  413: hugeExtensions,
+  431: hugeHeader,
+};
 
 /** Rejects CONNECT with 405: its target is no path, so the methods are those of the whole API. */
 export function rejectTunnels(

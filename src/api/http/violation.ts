@@ -66,7 +66,7 @@ function ownViolation(schema: Schema, value: unknown): string | undefined {
     return `Expected type ${schema.type} but found type ${typeOf(value)}`;
   }
   const values = schema.enum ?? ('const' in schema ? [schema.const] : undefined);
-  if (values !== undefined && !values.includes(value)) return `No enum match for: ${show(value)}`;
+  if (values !== undefined && !values.includes(value)) return enumViolation(value, values);
   if (typeof value === 'string') return textViolation(schema, value);
   if (typeof value === 'number') return numberViolation(schema, value);
   if (Array.isArray(value)) return listViolation(schema, value);
@@ -78,13 +78,39 @@ function textViolation(schema: Schema, value: string): string | undefined {
   // Characters, not UTF-16 units; in a text that is far too long they are not counted.
   const length = value.length > 2 * maxLength ? value.length : Array.from(value).length;
   if (pattern !== undefined && schema.format !== undefined && !matches(value, schema)) {
-    return `Object didn't pass validation for format ${schema.format}: ${quoted(value)}`;
+    return formatViolation(schema.format, value);
   }
   if (length < minLength) return `String is too short (${length} chars), minimum ${minLength}`;
   if (length > maxLength) return `String is too long (${length} chars), maximum ${maxLength}`;
   if (matches(value, schema)) return undefined;
   const shown = schema.writeOnly === true ? '' : `: ${quoted(value)}`;
   return `String does not match pattern ${pattern ?? ''}${shown}`;
+}
+
+/** Returns the reason of a 400 for a text that does not have a format, and how to write one. */
+export function formatViolation(format: string, text: string): string {
+  const way = ways[format];
+  const reason = `Object didn't pass validation for format ${format}: ${quoted(text)}`;
+  return way === undefined ? reason : `${reason}; ${way}`;
+}
+
+/** Ids of Leat and e-mail addresses need no example. */
+const ways: Readonly<Record<string, string>> = {
+  'date-time': 'write it such as 2026-03-01T09:30:00Z',
+  offset: 'send one of a response, such as MDAwMDAwMDAwMDQyLmNmZDhiMDRh',
+  cursor: 'send the next of the page before',
+  'event-type': 'write it such as order.paid',
+  'error-code': 'write it such as timeout, http_503 or http_5xx',
+  scope: 'write it such as read:orders',
+  'api-identifier': 'write it such as https://api.example.com/orders',
+  'https-url': 'write it such as https://hooks.example.com/events',
+  'phone-number': 'write it such as +4930901820',
+  picture: 'write it such as https://cdn.example.com/ada.png',
+};
+
+/** Returns the reason of a 400 for a value that is none of a few. */
+export function enumViolation(value: unknown, values: readonly unknown[]): string {
+  return `No enum match for: ${show(value)}; allowed: ${values.map((each) => show(each)).join(', ')}`;
 }
 
 function matches(value: string, { pattern }: Schema): boolean {
@@ -200,7 +226,10 @@ function anyOfViolation(
   const violations = typed.map((branch) => firstViolation(branch, value, property));
   if (violations.includes(undefined)) return undefined;
   if (typed.every((branch) => 'const' in branch)) {
-    const reason = `No enum match for: ${show(value)}`;
+    const reason = enumViolation(
+      value,
+      typed.map((branch) => branch.const),
+    );
     return { reason, property, description: describe(schema) };
   }
   return violations[0];
@@ -218,7 +247,10 @@ function tagViolation(
   const description = describe(branches[0]?.properties?.[tag] ?? {});
   const at = join(property, tag);
   const reason = Object.hasOwn(value, tag)
-    ? `No enum match for: ${show(sent)}`
+    ? enumViolation(
+        sent,
+        branches.map((branch) => branch.properties?.[tag]?.const),
+      )
     : `Missing required property: ${tag}`;
   return { reason, property: at, description };
 }

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { asset } from '../../core/asset.ts';
 import { words } from '../../core/words.ts';
+import { closed } from '../../schemas/schema.ts';
 import { isKnown } from '../http/etag.ts';
 import { hashOf, staticFile, type StaticFile, withoutDataUrls } from '../http/static-files.ts';
 import type { Authenticator } from '../authenticate.ts';
@@ -8,6 +9,7 @@ import { htmlHeaders } from '../http/html.ts';
 import { createDocuments } from './document.ts';
 import type { Operation } from '../operation.ts';
 import type { ClientAddress } from '../http/client-address.ts';
+import { parseQuery, queryOf } from '../http/query.ts';
 import { sendPieces } from '../http/respond.ts';
 import type { ApiSettings } from '../settings.ts';
 
@@ -43,11 +45,14 @@ function registerDocument(app: FastifyInstance, deps: ReferenceDeps): void {
   const documentOf = createDocuments(operations);
   app.get('/api/v2/openapi.json', async (request, reply) => {
     const { domain } = (await authenticator.authenticate(request, reply)).tenant;
+    parseQuery(noParameters, queryOf(request.raw.url ?? '').text);
     const pieces = documentOf({ domain, plainHttp: settings.plainHttp(domain) });
     const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
     return sendPieces(reply, 200, { 'content-length': String(length) }, pieces);
   });
 }
+
+const noParameters = closed({});
 
 function registerPage(app: FastifyInstance, deps: ReferenceDeps, html: string): void {
   const etag = `"${hashOf(html)}"`;

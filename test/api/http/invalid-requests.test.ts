@@ -20,11 +20,14 @@ after(() => fixture.close());
 const host = 'Host: localhost';
 const paths = ['/api/v2/event-streams', '/oauth/token', '/.well-known/jwks.json', '/healthz', '/x'];
 
+const headerLimit = 'the limit of request line and headers is 16384 bytes';
+
 /** Asserts the error body, the rate limit headers and the end of the connection. */
 function assertRejected(response: RawResponse, status: number, what: string): void {
   const error = STATUS_CODES[status];
   assert.equal(response.status, status, what);
-  assert.deepEqual(JSON.parse(response.body), { statusCode: status, error, message: error }, what);
+  const message = status === 431 ? `${error}: ${headerLimit}` : error;
+  assert.deepEqual(JSON.parse(response.body), { statusCode: status, error, message }, what);
   const { headers } = response;
   assert.equal(headers['content-type'], 'application/json; charset=utf-8', what);
   assert.equal(headers['cache-control'], 'no-store', what);
@@ -71,7 +74,8 @@ describe('a request that is not served', () => {
       assert.equal(response.headers['connection'], 'close');
       assert.ok('x-ratelimit-remaining' in response.headers);
       const error = 'Method Not Allowed';
-      assert.deepEqual(JSON.parse(response.body), { statusCode: 405, error, message: error });
+      const message = `${error}: accepted is DELETE, GET, HEAD, PATCH, POST, PUT`;
+      assert.deepEqual(JSON.parse(response.body), { statusCode: 405, error, message });
     }
     const both =
       messageText('CONNECT a:1 HTTP/1.1', [host]) + messageText('GET /healthz HTTP/1.1', [host]);

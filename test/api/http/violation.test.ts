@@ -50,7 +50,12 @@ describe('firstViolation', () => {
       'list.1.a',
       'A flag',
     ],
-    [{ name: 'a', kind: 'three' }, 'No enum match for: three', 'kind', 'The kind'],
+    [
+      { name: 'a', kind: 'three' },
+      'No enum match for: three; allowed: one, two',
+      'kind',
+      'The kind',
+    ],
     [{ name: 'a', kind: 3 }, 'Expected type string but found type integer', 'kind', 'The kind'],
     [
       { name: 'a', gone: {} },
@@ -99,7 +104,7 @@ describe('firstViolation', () => {
     ]);
     assert.deepEqual(propertyAndReason({ method: 'digest' }), [
       `${at}.method`,
-      'No enum match for: digest',
+      'No enum match for: digest; allowed: basic, bearer, custom_header, oauth2_client_credentials',
     ]);
     assert.deepEqual(propertyAndReason({}), [`${at}.method`, 'Missing required property: method']);
     assert.deepEqual(propertyAndReason({ method: 'bearer' }), [

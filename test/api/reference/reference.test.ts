@@ -111,6 +111,13 @@ describe('the reference page', () => {
     assert.ok(pictures > 5, String(pictures));
   });
 
+  test('the document has no query parameters, as operations refuse those that they do not have', async () => {
+    const { status, body } = await fixture.raw('GET', '/api/v2/openapi.json?x=secret');
+    assert.deepEqual([status, body.errorCode], [400, 'invalid_query_string']);
+    assert.match(body.message, /'Unknown query parameter: x' on property x \(the operation has no/);
+    assert.doesNotMatch(body.message, /secret/);
+  });
+
   test('methods other than GET and HEAD are 405', async () => {
     const [asset = ''] = pathsIn(await fixture.raw('GET', '/docs')).filter((one) =>
       one.endsWith('.js'),
@@ -119,7 +126,7 @@ describe('the reference page', () => {
       const rejected = await fixture.raw('POST', path, '{}');
       assert.equal(rejected.status, 405, path);
       assert.equal(rejected.headers.get('allow'), 'GET, HEAD');
-      assert.equal(rejected.body.message, 'Method Not Allowed');
+      assert.equal(rejected.body.message, 'Method Not Allowed: accepted is GET, HEAD');
     }
   });
 
