@@ -126,6 +126,14 @@ describe('failures of the console', () => {
       const progress = page.getByRole('region', { name: 'Dismissal', exact: true });
       await progress.getByText('done', { exact: true }).waitFor();
       await expectRows(failures(page), 7);
+      await progress.getByRole('button', { name: 'Reopen 2' }).click();
+      await page
+        .getByRole('dialog', { name: 'Reopen the failures' })
+        .getByRole('button', { name: 'Reopen 2' })
+        .click();
+      await progress.getByText('Reopened', { exact: true }).waitFor();
+      await expectRows(failures(page), 9);
+      assert.equal(await progress.getByRole('button', { name: /^Reopen/ }).count(), 0);
       await page.getByRole('link', { name: 'Hide this dismissal' }).click();
       await progress.waitFor({ state: 'detached' });
       assert.deepEqual(errors(), []);
