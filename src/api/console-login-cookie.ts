@@ -13,6 +13,11 @@ export interface StoredLogin {
   /** Where the browser goes afterwards, as {@link consolePath} returns it. */
   readonly to: string;
   readonly begunAt: Millis;
+  /**
+   * Hash of the secret of the session that the browser has, which the sign-in replaces. The request that
+   * comes back from the provider is one of another site, so that it does not have that cookie.
+   */
+  readonly former?: string | undefined;
 }
 
 /*
@@ -57,10 +62,11 @@ export function loginsOf(header: string | undefined, isSecure: boolean): StoredL
 }
 
 function loginFrom(text: string): StoredLogin | undefined {
-  const { tenant, state, nonce, codeVerifier, to, begunAt } = fieldsOf(text);
+  const { tenant, state, nonce, codeVerifier, to, begunAt, former } = fieldsOf(text);
   if (typeof tenant !== 'number' || typeof begunAt !== 'number') return undefined;
   if (!isRandom(state) || !isRandom(nonce) || !isRandom(codeVerifier)) return undefined;
-  return { tenant, state, nonce, codeVerifier, to: consolePath(to), begunAt };
+  const replaced = isRandom(former) ? { former } : {};
+  return { tenant, state, nonce, codeVerifier, to: consolePath(to), begunAt, ...replaced };
 }
 
 function fieldsOf(text: string): Readonly<Record<string, unknown>> {

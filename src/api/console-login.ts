@@ -22,6 +22,7 @@ import {
   loginsOf,
   type StoredLogin,
 } from './console-login-cookie.ts';
+import { secretHash, secretsOf, secretText } from './console-cookie.ts';
 import {
   beginConsoleSession,
   type ConsoleSessionDeps,
@@ -51,7 +52,7 @@ export interface ConsoleLoginLimits {
 
 export interface ConsoleLoginDeps extends Pick<
   ConsoleSessionDeps,
-  'store' | 'audit' | 'tenants' | 'limiter' | 'clientAddressOf' | 'isSecure' | 'open'
+  'store' | 'sessions' | 'audit' | 'tenants' | 'limiter' | 'clientAddressOf' | 'isSecure' | 'open'
 > {
   readonly provider: ConsoleProvider;
   readonly settings: Pick<ApiSettings, 'plainHttp'>;
@@ -146,6 +147,7 @@ async function beginLogin(
     codeVerifier: text(),
     to: consolePath(query.get('to')),
     begunAt: clock.now(),
+    ...formerOf(deps, request.raw),
   };
   const found = await deps.provider.openId.authorizationUrl(withUri(deps, tenant, login));
   if ('failure' in found) return fail(deps, request, reply, tenant, found);
@@ -170,7 +172,7 @@ async function endLogin(
     claimsOf(mappings, tenant.name),
   );
   if ('failure' in found) return fail(deps, request, reply, tenant, found);
-  return enter(deps, request, reply, { tenant, claims: found.claims, to: login.to });
+  return enter(deps, request, reply, { tenant, claims: found.claims, login });
 }
 
 /** Begins a session for a person that the provider has identified, if a mapping gives a role. */
@@ -178,7 +180,7 @@ async function enter(
   deps: Deps,
   request: FastifyRequest,
   reply: FastifyReply,
-  { tenant, claims, to }: { tenant: Tenant; claims: Claims; to: string },
+  { tenant, claims, login }: { tenant: Tenant; claims: Claims; login: StoredLogin },
 ): Promise<FastifyReply> {
   const mapping = mappingFor(deps.provider.mappings, tenant.name, claims);
   const user = userOf(claims);
@@ -189,8 +191,20 @@ async function enter(
     return fail(deps, request, reply, tenant, { failure: 'no_role', reason });
   }
   const { role, id } = mapping;
-  await beginConsoleSession(deps, request, reply, { tenant, role, user, mapping: id });
-  return redirect(reply, to);
+  const { former } = { ...login, ...formerOf(deps, request.raw) };
+  const replaced = former === undefined ? undefined : Buffer.from(former, 'base64url');
+  await beginConsoleSession(deps, request, reply, { tenant, role, user, mapping: id, replaced });
+  return redirect(reply, login.to);
+}
+
+/** Returns the session whose cookie a request has, if it has one. */
+function formerOf(
+  { isSecure }: Pick<Deps, 'isSecure'>,
+  request: IncomingMessage,
+): Pick<StoredLogin, 'former'> {
+  const [secret = ''] = secretsOf(request.headers.cookie, isSecure(request));
+  const hash = secretHash(secret);
+  return hash === undefined ? {} : { former: secretText(hash) };
 }
 
 /** Returns the sign-in that this browser began and that the response of the provider belongs to. */

@@ -46,7 +46,7 @@ export interface ConsoleSessionDeps {
   readonly store: Pick<Store, 'recording'> & {
     readonly consoleSessions: Pick<Store['consoleSessions'], 'roleOfCode'>;
   };
-  readonly sessions: Pick<SessionReader, 'read' | 'drop'>;
+  readonly sessions: Pick<SessionReader, 'read' | 'ofHash' | 'drop'>;
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly audit: Pick<AuditRecorder, 'note'>;
   readonly tenants: Pick<TenantDirectory, 'ofBrowser' | 'refusal' | 'isFirst'>;
@@ -100,14 +100,19 @@ export interface SignIn {
   readonly role: ConsoleRole;
   readonly user: string;
   readonly mapping: string | undefined;
+  /** Hash of the secret of the session that the browser had. */
+  readonly replaced: Uint8Array | undefined;
 }
 
-/** Begins a session of somebody whom a provider has identified, and sets its cookie. */
+/**
+ * Begins a session of somebody whom a provider has identified, and sets its cookie. The session that it
+ * replaces ends.
+ */
 export async function beginConsoleSession(
   deps: NewSessionDeps,
   request: FastifyRequest,
   reply: FastifyReply,
-  { tenant, role, user, mapping }: SignIn,
+  { tenant, role, user, mapping, replaced }: SignIn,
 ): Promise<ConsoleSession> {
   const { id, secret, hash } = newSession(deps);
   const recording = recordingSignIn(deps, request, tenant, { id, user, role });
@@ -115,13 +120,15 @@ export async function beginConsoleSession(
   const begun = await recording.consoleSessions.begin(session);
   // The tenant is being removed.
   if (begun === undefined) throw tenantGone();
+  const former = replaced && (await deps.sessions.ofHash(tenant, replaced));
+  if (former?.kind === 'session') await signOut(deps, request, tenant, former);
   reply.header('set-cookie', sessionCookie(secret, deps.isSecure(request.raw)));
   return begun;
 }
 
 interface NewSessionDeps extends Pick<
   ConsoleSessionDeps,
-  'clientAddressOf' | 'isSecure' | 'clock' | 'random'
+  'sessions' | 'clientAddressOf' | 'isSecure' | 'clock' | 'random'
 > {
   readonly store: Pick<Store, 'recording'>;
 }
@@ -228,7 +235,7 @@ async function readCode(request: FastifyRequest, reply: FastifyReply): Promise<C
 }
 
 async function signOut(
-  { store, sessions, clock, random, clientAddressOf }: ConsoleSessionDeps,
+  { store, sessions, clock, random, clientAddressOf }: NewSessionDeps,
   request: FastifyRequest,
   tenant: Tenant,
   session: VerifiedSession,

@@ -29,6 +29,10 @@ export interface SessionReader {
     place: { readonly tenant: Tenant; readonly client: ClientAddress },
     isUse: boolean,
   ): SessionAuthentication | Promise<SessionAuthentication> | undefined;
+  /**
+   * Returns the session whose secret has this hash; that is no use of it. Rejects with `StoreUnavailable`.
+   */
+  ofHash(tenant: Tenant, hash: Uint8Array): SessionAuthentication | Promise<SessionAuthentication>;
   /** Drops a session that has ended from the cache. */
   drop(session: VerifiedSession): void;
 }
@@ -117,6 +121,7 @@ export function createSessionReader(deps: SessionReaderDeps): SessionReader {
       }
       return readBySecret(tenant, hash, isUse);
     },
+    ofHash: (tenant, hash) => readBySecret(tenant, hash, false),
     drop: ({ session: { tenant }, secretHash: hash }) => {
       for (const isUse of [true, false]) cache.expire(keyOf(tenant, hash, isUse));
     },

@@ -181,6 +181,42 @@ describe('the sign-in at an identity provider', () => {
     );
   });
 
+  for (const [name, isSameSite] of [
+    ['whose cookie the browser does not send back from another site', false],
+    ['whose cookie comes back from a provider of the same site', true],
+  ] as const) {
+    test(`a sign-in ends the session that it replaces, ${name}`, async (t) => {
+      const fixture = await openFixture(t);
+      const former = await signIn(fixture, 'bob');
+      const elsewhere = await signIn(fixture, 'bob');
+      const session = `leat_console=${former.cookies['leat_console'] ?? ''}`;
+      const begun = await begin(fixture, undefined, isSameSite ? {} : { cookie: session });
+      assert.equal((await sessionOf(fixture, former)).status, 200, 'until the sign-in has ended');
+      const cookie = isSameSite ? `${session}; ${begun.cookie}` : begun.cookie;
+      const done = await get(fixture, await backFrom(begun.url, 'ada'), { cookie });
+      assert.equal((await sessionOf(fixture, done)).body.user, 'ada@example.com');
+      assert.equal((await sessionOf(fixture, former)).status, 401);
+      assert.equal((await sessionOf(fixture, elsewhere)).status, 200, 'that of another browser');
+      assert.equal(await sessionCount(fixture), 2);
+      const out = (await allEntries(fixture.auth.store, fixture.auth.tenant.id)).filter(
+        ({ description }) => description === 'Sign out of the console',
+      );
+      assert.deepEqual(
+        out.map(({ details }) => details['user']),
+        ['bob@example.com'],
+      );
+    });
+  }
+
+  test('a sign-in that gives nobody a session ends none', async (t) => {
+    const fixture = await openFixture(t);
+    const former = await signIn(fixture, 'bob');
+    const session = `leat_console=${former.cookies['leat_console'] ?? ''}`;
+    const { url, cookie } = await begin(fixture, undefined, { cookie: session });
+    await get(fixture, await backFrom(url, 'eve'), { cookie: `${session}; ${cookie}` });
+    assert.equal((await sessionOf(fixture, former)).status, 200);
+  });
+
   test('a person without a mapping gets no session', async (t) => {
     const fixture = await openFixture(t);
     const done = await signIn(fixture, 'eve');

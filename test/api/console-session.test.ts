@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { ConsoleRole } from '../../src/core/console-session.ts';
 import { beginConsoleSession } from '../../src/api/console-session.ts';
+import { createSessionReader } from '../../src/api/session-reader.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { allEntries } from '../helpers/audit-log.ts';
 import { openPull } from '../helpers/pull.ts';
@@ -184,6 +185,13 @@ describe('beginConsoleSession', () => {
     let cookie = '';
     const deps = {
       store: auth.store,
+      sessions: createSessionReader({
+        store: auth.store,
+        clock: auth.clock,
+        limiter: { takeOfSecret: () => assert.fail('no cookie is read') },
+        isSecure: () => false,
+        roleOf: (name) => roles.get(name),
+      }),
       clock: auth.clock,
       random: (count: number) => new Uint8Array(count).fill(7),
       isSecure: () => false,
@@ -199,6 +207,7 @@ describe('beginConsoleSession', () => {
       role: 'support',
       user: 'ada@example.com',
       mapping,
+      replaced: undefined,
     } as const;
     await beginConsoleSession(deps, request, reply, identified);
     assert.ok(app.hasRoute({ method: 'GET', url: '/console/session' }));
