@@ -181,7 +181,7 @@ describe('the sign-in at an identity provider', () => {
     );
   });
 
-  for (const [name, isSameSite] of [
+  for (const [name, comesBack] of [
     ['whose cookie the browser does not send back from another site', false],
     ['whose cookie comes back from a provider of the same site', true],
   ] as const) {
@@ -190,9 +190,9 @@ describe('the sign-in at an identity provider', () => {
       const former = await signIn(fixture, 'bob');
       const elsewhere = await signIn(fixture, 'bob');
       const session = `leat_console=${former.cookies['leat_console'] ?? ''}`;
-      const begun = await begin(fixture, undefined, isSameSite ? {} : { cookie: session });
+      const begun = await begin(fixture, undefined, comesBack ? {} : { cookie: session });
       assert.equal((await sessionOf(fixture, former)).status, 200, 'until the sign-in has ended');
-      const cookie = isSameSite ? `${session}; ${begun.cookie}` : begun.cookie;
+      const cookie = comesBack ? `${session}; ${begun.cookie}` : begun.cookie;
       const done = await get(fixture, await backFrom(begun.url, 'ada'), { cookie });
       assert.equal((await sessionOf(fixture, done)).body.user, 'ada@example.com');
       assert.equal((await sessionOf(fixture, former)).status, 401);
