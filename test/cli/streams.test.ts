@@ -187,6 +187,12 @@ describe('leat streams', { concurrency: 2 }, () => {
       const { code, stderr } = await update(json);
       assert.deepEqual([code, /is repeated: write it once/.test(stderr)], [2, true], stderr);
     }
+    const deep = await update(`{"filter": {"a": ${'['.repeat(200)}${']'.repeat(200)}}}`);
+    assert.deepEqual(
+      [deep.code, /deeper than 100 levels/.test(deep.stderr)],
+      [1, true],
+      deep.stderr,
+    );
     const createdWith = async (...more: string[]) => {
       const { stdout } = await shell.leat(['streams', 'create', ...words, '--json', ...more]);
       return (JSON.parse(stdout) as StreamBody).delivery;
