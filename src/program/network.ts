@@ -17,6 +17,7 @@ import { createTokenEndpoints } from '../delivery/http/token-endpoint.ts';
 import type { TransportDeps } from '../delivery/http/transport.ts';
 import { createLaterTransport } from '../delivery/later-transport.ts';
 import { createSigningTransport, type SigningTransport } from '../delivery/signing-transport.ts';
+import { UnaskedOrigins } from '../delivery/http/unasked-origins.ts';
 import { createSenderThreads } from '../delivery/threads/sender-threads.ts';
 import { logReport } from './delivery-log.ts';
 
@@ -61,7 +62,7 @@ export function openNetwork({
   const egress = createEgressRule(networks);
   const inspector = createInspector({ clock, settings: limits.inspector });
   const blockedFound = blockedLog(clock, log);
-  const checked = { clock, egress, names, blockedFound };
+  const checked = { clock, egress, names, blockedFound, unasked: new UnaskedOrigins(clock) };
   const endpoints = createTokenEndpoints({ ...checked, limits: limits.tokens });
   const unexpected = (error: unknown): void => {
     if (log !== undefined) logReport(log, { kind: 'unexpected', error });

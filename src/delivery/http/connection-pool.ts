@@ -18,6 +18,8 @@ export interface ConnectionPool<L extends Connection, R = void> {
   drop(connection: L): void;
   /** Returns how many there are. */
   count(): { readonly routes: number; readonly connections: number; readonly idle: number };
+  /** Returns all of them. */
+  all(): readonly L[];
   /** Ends all of them. */
   close(): Promise<void>;
 }
@@ -103,6 +105,7 @@ export function createConnectionPool<L extends Connection, R = void>({
     },
     drop: (connection) => void drop(connection),
     count: () => ({ routes: routes.size, connections: allOf(routes).length, idle: idleCount }),
+    all: () => allOf(routes),
     close: async () => void (await Promise.all(allOf(routes).map(drop))),
   };
 }

@@ -8,6 +8,13 @@ export class EarlyResponse extends InvalidResponse {
   }
 }
 
+/** The peer sent bytes without a request on another connection: this response may be no response either. */
+export class UnaskedResponse extends InvalidResponse {
+  constructor() {
+    super('response without a request');
+  }
+}
+
 /**
  * Calls `ready` once the event loop has read what the peer of a new connection has sent so far; ends the
  * connection with {@link EarlyResponse} when that was something. The first immediate runs before the next

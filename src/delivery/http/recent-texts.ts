@@ -21,6 +21,10 @@ export class RecentTexts {
     return notedMs !== undefined && this.#clock.elapsedMs() - notedMs < rememberedMs;
   }
 
+  all(): readonly string[] {
+    return [...this.#notedMs.keys()].filter((text) => this.has(text));
+  }
+
   note(text: string): void {
     this.#notedMs.delete(text);
     this.#notedMs.set(text, this.#clock.elapsedMs());

@@ -8,6 +8,7 @@ import { Timeouts } from './deadlines.ts';
 import type { BlockedFound, EgressRule } from './egress.ts';
 import { Exchange } from './exchange.ts';
 import { createLookup, type HttpConnection, openConnection } from './http-connection.ts';
+import { UnaskedResponse } from './early-response.ts';
 import { CertificateExpired } from './transport-error.ts';
 import { createConnectionPool, type ConnectionPool } from './connection-pool.ts';
 import type { Inspector } from './inspector.ts';
@@ -79,11 +80,6 @@ export interface HttpTransport extends Transport {
   count(): { readonly routes: number; readonly connections: number; readonly idle: number };
   /** Returns the number of idle connections of a route. */
   idle(route: string): number;
-  /**
-   * Notes that an origin has sent a response without a request: for ten minutes each of its connections
-   * carries one request.
-   */
-  noteUnasked(origin: string): void;
 }
 
 export interface TransportDeps {
@@ -115,8 +111,8 @@ export interface TransportDeps {
   readonly idleChanged?: (route: string) => void;
   /** Called when an attempt ended because its name has no allowed address. */
   readonly blockedFound?: BlockedFound | undefined;
-  /** Called when an origin was found to send responses without a request. */
-  readonly unaskedFound?: (origin: string) => void;
+  /** Each connection to one of these carries one request. */
+  readonly unasked?: UnaskedOrigins;
   readonly tls?: {
     /** Trusted instead of the authorities of Node. */
     readonly ca?: string | undefined;
@@ -141,13 +137,20 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     opened += 1;
     return deps.connectionMs * (1 - (opened % lives) / lives / 10);
   };
-  const unasked = new UnaskedOrigins(clock, deps.unaskedFound);
+  const { unasked = new UnaskedOrigins(clock) } = deps;
   const connections: ConnectionPool<HttpConnection, WebhookRequest> = createConnectionPool({
     open: (route, request) =>
       openConnection(route, request, { clock, connect, lookup, lifeMs, unasked, connections }),
     isReusable: ({ origin, endsMs }) => clock.elapsedMs() < endsMs && !unasked.has(origin),
     idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
     idleChanged: deps.idleChanged,
+  });
+  // A response under way may be one of those that were not asked for.
+  unasked.listen((origin, { isNew }) => {
+    const asked = isNew ? connections.all().filter((each) => each.isAsked) : [];
+    for (const { exchange } of asked.filter((each) => each.origin === origin)) {
+      exchange?.onResponseError(undefined, new UnaskedResponse());
+    }
   });
   let isClosed = false;
   return {
@@ -182,7 +185,6 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     },
     count: connections.count,
     idle: connections.idle,
-    noteUnasked: (origin) => unasked.learn(origin),
   };
 }
 

@@ -6,6 +6,7 @@ import type { SendResult } from '../../core/retry.ts';
 import { createEgressRule, type EgressOptions } from '../http/egress.ts';
 import type { LookupRequest } from '../http/name-lookups.ts';
 import { createTransport, type PendingRequest, type TransportDeps } from '../http/transport.ts';
+import { UnaskedOrigins } from '../http/unasked-origins.ts';
 import type { RequestTemplate } from '../request.ts';
 import { createSigningTransport } from '../signing-transport.ts';
 import {
@@ -44,6 +45,10 @@ let sentMs = 0;
 let lastLookup = 0;
 let unsent: Mutable<FromSender> | undefined;
 
+const unaskedOrigins = new UnaskedOrigins(systemClock);
+unaskedOrigins.listen((origin, { isLearned }) => {
+  if (!isLearned) outgoing().unasked.push(origin);
+});
 const http = createTransport({
   ...data,
   clock: systemClock,
@@ -66,14 +71,14 @@ const http = createTransport({
     outgoing();
   },
   blockedFound: (name, address) => outgoing().blocked.push([name, address]),
-  unaskedFound: (origin) => outgoing().unasked.push(origin),
+  unasked: unaskedOrigins,
 });
 const transport = createSigningTransport(http, (error) => {
   outgoing().unexpected.push(error instanceof Error ? error : new Error(String(error)));
 });
 
 port.on('message', ({ added, removed, requests, cancelled, begun, found, unasked }: ToSender) => {
-  for (const origin of unasked) http.noteUnasked(origin);
+  for (const origin of unasked) unaskedOrigins.note(origin, true);
   for (const [reference, value] of added) values.set(reference, value);
   for (let at = 0; at < requests.length; at += requestLength) {
     post(requests.slice(at, at + requestLength) as RequestItems);

@@ -7,6 +7,7 @@ import type { BlockedFound } from '../http/egress.ts';
 import type { NameLookups, NameResult } from '../http/name-lookups.ts';
 import { noThread, type Shortages } from '../http/shortages.ts';
 import { shortageOf } from '../http/transport-error.ts';
+import type { UnaskedOrigins } from '../http/unasked-origins.ts';
 import { routeOf } from '../http/route.ts';
 import type { PendingRequest } from '../http/transport.ts';
 import type { RequestTemplate } from '../request.ts';
@@ -37,6 +38,8 @@ export interface SenderThreadsDeps {
   readonly names: Pick<NameLookups, 'last' | 'find'>;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly blockedFound?: BlockedFound | undefined;
+  /** Also of the transport on this thread. */
+  readonly unasked: UnaskedOrigins;
   readonly shortages: Pick<Shortages, 'connections' | 'noted'>;
   /** A thread has failed, or could not build a request. */
   readonly unexpected: (error: unknown) => void;
@@ -49,11 +52,9 @@ export interface SenderThreadsDeps {
  */
 export function createSenderThreads(deps: SenderThreadsDeps): SigningTransport {
   const { count, here } = deps;
-  const threads: readonly SenderThread[] = Array.from({ length: count }, (_, index) => {
-    const created = new SenderThread(deps, index + 1, (origin) => {
-      for (const other of threads) if (other !== created) other.noteUnasked(origin);
-    });
-    return created;
+  const threads = Array.from({ length: count }, (_, index) => new SenderThread(deps, index + 1));
+  deps.unasked.listen((origin) => {
+    for (const each of threads) each.noteUnasked(origin);
   });
   let isClosed = false;
   const hasIdle = (route: string): boolean => threads.some((each) => each.idle(route) > 0);
@@ -126,7 +127,6 @@ const doublingsMax = 6;
 class SenderThread {
   readonly #deps: SenderThreadsDeps;
   readonly #index: number;
-  readonly #unaskedFound: (origin: string) => void;
   readonly #underWay = new Map<number, ThreadRequest>();
   readonly #idle = new Map<string, number>();
   #worker: Worker | undefined;
@@ -139,11 +139,9 @@ class SenderThread {
   #lastRequest = 0;
   #unsent: Mutable<ToSender> | undefined;
 
-  /** @param unaskedFound receives each origin that it has found to send responses without a request */
-  constructor(deps: SenderThreadsDeps, index: number, unaskedFound: (origin: string) => void) {
+  constructor(deps: SenderThreadsDeps, index: number) {
     this.#deps = deps;
     this.#index = index;
-    this.#unaskedFound = unaskedFound;
   }
 
   get underWay(): number {
@@ -276,8 +274,7 @@ class SenderThread {
     { results, idle, lookups, blocked, unasked, unexpected }: FromSender,
     worker: Worker,
   ): void {
-    this.#isReady = true;
-    this.#vainStarts = 0;
+    if (!this.#isReady) this.#begin();
     for (const [route, connections] of idle) {
       if (connections === 0) this.#idle.delete(route);
       else this.#idle.set(route, connections);
@@ -291,8 +288,15 @@ class SenderThread {
     }
     for (const request of lookups) this.#find(request, worker);
     for (const [name, address] of blocked) this.#deps.blockedFound?.(name, address);
-    for (const origin of unasked) this.#unaskedFound(origin);
+    for (const origin of unasked) this.#deps.unasked.note(origin, true);
     for (const error of unexpected) this.#deps.unexpected(error);
+  }
+
+  /** It is ready: it learns what was found before. */
+  #begin(): void {
+    this.#isReady = true;
+    this.#vainStarts = 0;
+    for (const origin of this.#deps.unasked.all()) this.noteUnasked(origin);
   }
 
   #find([lookup, tenant, name]: FromSender['lookups'][number], worker: Worker): void {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
+import { systemClock } from '../../../src/clock.ts';
 import type { AttemptResult } from '../../../src/core/retry.ts';
+import { UnaskedOrigins } from '../../../src/delivery/http/unasked-origins.ts';
 import { authority, trusted } from '../../helpers/certificates.ts';
 import { waitFor } from '../../helpers/leat.ts';
 import {
@@ -16,6 +18,7 @@ import {
   redirect,
   reply,
   type Reply,
+  type Wire,
 } from '../../helpers/receiver.ts';
 import { attempted, createSender, endOf, timeoutMs } from '../../helpers/sender.ts';
 
@@ -397,9 +400,10 @@ describe('a receiver that sends unsolicited data', () => {
           wire.end();
         },
       });
-      const { post, clock, transport } = createSender(t, { tls: { ca: authority } });
+      const unasked = new UnaskedOrigins(systemClock);
+      const { post, clock } = createSender(t, { tls: { ca: authority }, unasked });
       // The server ends the handshake of TLS later than the client.
-      if (tls !== undefined) transport.noteUnasked(receiver.origin);
+      if (tls !== undefined) unasked.note(receiver.origin);
       for (let round = 0; round < 5; round++) {
         const result = await endOf(post(receiver.origin), clock);
         assert.equal(inWords(result), 'protocol: response before the request', `round ${round}`);
@@ -436,6 +440,33 @@ describe('a receiver that sends unsolicited data', () => {
     await clock.advance(600_000);
     for (let round = 0; round < 3; round++) await next();
     assert.equal(receiver.connections, 14);
+  });
+
+  test('a response under way does not count when its origin responds without a request', async (t) => {
+    const held: Wire[] = [];
+    let isEarly = false;
+    const receiver = await receiverOf(t, {
+      greet: (wire) => {
+        if (!isEarly) return;
+        wire.socket.pause();
+        void wire.write(`${ok}Content-Length: 0\r\n\r\n`);
+      },
+      respond: (wire) => void held.push(wire),
+    });
+    const other = await receiverOf(t, { respond: hang });
+    const { post, clock } = createSender(t);
+    const underWay = [post(receiver.origin), post(receiver.origin)];
+    const elsewhere = post(other.origin);
+    await waitFor('both requests', () => held.length === 2 && other.requests.length === 1);
+    isEarly = true;
+    const found = await endOf(post(receiver.origin), clock);
+    assert.equal(inWords(found), 'protocol: response before the request');
+    for (const wire of held) void wire.write(`${ok}Content-Length: 0\r\n\r\n`);
+    for (const each of underWay) {
+      assert.equal(inWords(await endOf(each, clock)), 'protocol: response without a request');
+    }
+    elsewhere.cancel();
+    assert.equal(inWords(await endOf(elsewhere, clock)), 'cancelled');
   });
 
   test('data on one connection ends the other idle ones of its origin, and those of no other', async (t) => {

@@ -14,6 +14,7 @@ import { createInspector } from '../../../src/delivery/http/inspector.ts';
 import { createNameLookups } from '../../../src/delivery/http/name-lookups.ts';
 import { createShortages } from '../../../src/delivery/http/shortages.ts';
 import { createTransport, type PendingRequest } from '../../../src/delivery/http/transport.ts';
+import { UnaskedOrigins } from '../../../src/delivery/http/unasked-origins.ts';
 import { requestTemplateOf } from '../../../src/delivery/request.ts';
 import {
   createSigningTransport,
@@ -41,6 +42,8 @@ interface Fixture {
   /** What was posted on this thread. */
   readonly here: readonly UnsignedRequest[];
   readonly unexpected: readonly unknown[];
+  /** Of the transport on this thread. */
+  readonly unasked: UnaskedOrigins;
   /** Names without an allowed address, each with one that is blocked. */
   readonly blocked: readonly (readonly [name: string, address: string])[];
   /** Resolves when this many threads can send. */
@@ -90,7 +93,9 @@ async function createFixture(
     tls: { ca: authority },
   };
   const egress = createEgressRule({ allow });
-  const http = createTransport({ ...data, clock: systemClock, egress, names, inspector });
+  const unasked = new UnaskedOrigins(systemClock);
+  const deps = { ...data, clock: systemClock, egress, names, inspector, unasked };
+  const http = createTransport(deps);
   const unexpected: unknown[] = [];
   const blocked: [name: string, address: string][] = [];
   const shortages = createShortages({ clock: systemClock });
@@ -116,6 +121,7 @@ async function createFixture(
     clock: systemClock,
     shortages,
     blockedFound: (...each) => void blocked.push(each),
+    unasked,
     unexpected: (error) => unexpected.push(error),
   });
   t.after(async () => {
@@ -141,6 +147,7 @@ async function createFixture(
     lookups,
     here,
     unexpected,
+    unasked,
     blocked,
     post,
     send,
@@ -205,6 +212,29 @@ describe('sender threads', () => {
       return liar.connections - connections === 2;
     });
     assert.equal(here.length, before);
+  });
+
+  test('send one request a connection to an origin that was found before they were ready', async (t) => {
+    const { ready, send, here } = await createFixture(t);
+    const second = 'HTTP/1.1 204 No Content\r\n\r\n';
+    const liar = await receiverOf(t, { respond: inTurn(raw(`${second}${second}`), reply(204)) });
+    await send(liar.origin);
+    await waitFor('the end of the connection', () => liar.open === 0);
+    const before = here.length;
+    assert.ok(before > 0);
+    await ready(1);
+    const { connections } = liar;
+    for (let n = 0; n < 3; n += 1) await send(liar.origin);
+    assert.equal(liar.connections - connections, 3);
+  });
+
+  test('tell this thread of an origin that responds unasked', async (t) => {
+    const { ready, send, unasked } = await createFixture(t);
+    await ready(1);
+    const second = 'HTTP/1.1 204 No Content\r\n\r\n';
+    const liar = await receiverOf(t, { respond: raw(`${second}${second}`) });
+    await send(liar.origin);
+    await waitFor('the origin to be known here', () => unasked.has(liar.origin));
   });
 
   test('show the alert of a receiver that wants a client certificate', async (t) => {
@@ -396,6 +426,7 @@ describe('sender threads', () => {
     const source = (path: string): string => JSON.stringify(new URL(path, sources).href);
     const program = `
       const { createSenderThreads } = await import(${source('delivery/threads/sender-threads.ts')});
+      const { UnaskedOrigins } = await import(${source('delivery/http/unasked-origins.ts')});
       const { systemClock } = await import(${source('clock.ts')});
       const transport = createSenderThreads({
         count: 1,
@@ -403,6 +434,7 @@ describe('sender threads', () => {
         here: { post: () => undefined },
         names: {},
         clock: systemClock,
+        unasked: new UnaskedOrigins(systemClock),
         unexpected: console.error,
       });
       transport.post({ template: { origin: 'http://127.0.0.1' } });
