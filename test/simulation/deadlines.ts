@@ -61,7 +61,9 @@ export function boundsOf(plan: Pick<Plan, 'settings' | 'delivery'>, slowMs = 0):
  * one that fails, another one that finds nothing to try, and each ends at most when it times out.
  */
 export function outageMaxMs({ settings, delivery }: Pick<Plan, 'settings' | 'delivery'>): number {
-  const hasSchedule = delivery?.some((options) => options?.retry !== undefined) === true;
+  const hasSchedule =
+    settings.retry !== undefined ||
+    delivery?.some((options) => options?.retry !== undefined) === true;
   return hasSchedule ? 2 * (settings.trialMs + settings.attemptTimeoutMs) : 0;
 }
 

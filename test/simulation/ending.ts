@@ -141,14 +141,18 @@ function restlessProcesses({ oracle }: Simulation, processes: readonly Process[]
   });
 }
 
-/** Checks that the history of each failure ends with its error, or with a redelivery that was cancelled. */
+/**
+ * Checks that the history of each failure ends with its error, with a redelivery that was cancelled, or with
+ * a dismissal after which it was opened again.
+ */
 function checkRows({ oracle, sharedStore }: Simulation): void {
   for (const stream of oracle.existing()) {
     const rows = stream.counts.rows.values();
     for (const { eventId } of rows.filter((row) => !isPaused(stream, row) && !isBlocked(row))) {
       const last = stream.counts.history.get(eventId)?.at(-1);
       const isReturned = last === 'redelivered' && oracle.works.isReturned(stream, eventId);
-      if (last !== 'failed' && !isReturned)
+      const isReopened = last === 'dismissed' && oracle.works.isReopened(stream, eventId);
+      if (last !== 'failed' && !isReturned && !isReopened)
         oracle.violate('explained', `${eventId} of ${stream.label}: ${last}`);
     }
     const bodiless = sharedStore.db.get<{ count: number }>`

@@ -1,7 +1,9 @@
+import type { Reopened } from '../../src/store/port/dismissals.ts';
 import type { NewFailureWork, StepResult } from '../../src/store/port/failure-work.ts';
 import { isOfCodes, type ErrorCode } from '../../src/core/error-code.ts';
 import * as model from '../store/contract/model.ts';
 import type { OracleCore } from './oracle-core.ts';
+import type { Results } from './results.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import type { Tables } from './tables.ts';
 
@@ -9,9 +11,9 @@ export type WorkKind = 'redeliveries' | 'dismissals';
 
 /**
  * What became of a failure of a request: no step has read it; a redelivery has begun its cycle; the cycle
- * ended; it was dismissed; it stayed as it was.
+ * ended; it was dismissed; it was opened again; it stayed as it was.
  */
-type Fate = 'unread' | 'begun' | 'delivered' | 'failed' | 'dismissed' | 'skipped';
+type Fate = 'unread' | 'begun' | 'delivered' | 'failed' | 'dismissed' | 'reopened' | 'skipped';
 
 /** A request about many failures, as the store should have it. */
 interface Work {
@@ -33,6 +35,10 @@ interface Work {
   /** The last failure of that stream that a step has read. */
   after: { readonly failedAt: number; readonly eventId: string } | undefined;
   isCancelled: boolean;
+  /** What a dismissal has closed and may open again, by stream and event. */
+  readonly closed: Map<string, Map<string, model.ModelRow>>;
+  /** The limit of open failures while it opens them again. */
+  reopenBelow: number | undefined;
 }
 
 /** How long a dismissal waits for cursors. */
@@ -45,9 +51,12 @@ export class FailureWorks {
   readonly #tables: Tables;
   #works = new Map<string, Work>();
 
-  constructor(core: OracleCore, tables: Tables) {
+  readonly #endOf: Results['endedAs'];
+
+  constructor(core: OracleCore, tables: Tables, endOf: Results['endedAs']) {
     this.#core = core;
     this.#tables = tables;
+    this.#endOf = endOf;
     tables.watch({ note: (stream) => this.#note(stream), check: (stream) => this.#check(stream) });
   }
 
@@ -83,6 +92,8 @@ export class FailureWorks {
       position: 0,
       after: undefined,
       isCancelled: false,
+      closed: new Map(),
+      reopenBelow: undefined,
     };
     const among = this.#core
       .existing()
@@ -127,6 +138,7 @@ export class FailureWorks {
   /** Notes a step. Returns the stream that it has worked on. */
   stepped(id: string, result: StepResult, now: number): SimulatedStream | undefined {
     const work = this.#works.get(id);
+    if (work?.reopenBelow !== undefined) return this.#reopen(work, work.reopenBelow, result);
     if (work === undefined || work.work === 'none') {
       if (result !== 'done') this.#core.violate('requested', `${id} has no work left`);
       return undefined;
@@ -180,7 +192,9 @@ export class FailureWorks {
     for (const row of ready) {
       const isDismissed = row.state === 'failed' && !isAbove(row);
       fates.set(row.eventId, isDismissed ? 'dismissed' : 'skipped');
-      if (isDismissed) stream.dismissedAt.set(row.offset ?? row.eventId, now);
+      if (!isDismissed) continue;
+      stream.dismissedAt.set(row.offset ?? row.eventId, now);
+      this.#close(work, stream, row);
     }
     noteSwapped(work, stream.id, fates, late);
     const ids = ready.filter((row) => row.state === 'failed').map(({ eventId }) => eventId);
@@ -189,6 +203,87 @@ export class FailureWorks {
     if (last?.failedAt !== undefined)
       work.after = { failedAt: last.failedAt, eventId: last.eventId };
     return waits < 0;
+  }
+
+  /** Notes what a dismissal may open again: not a test, which has no event in the log. */
+  #close(work: Work, { id }: SimulatedStream, row: model.ModelRow): void {
+    if (row.offset === undefined) return;
+    for (const { closed } of this.#works.values()) closed.get(id)?.delete(row.eventId);
+    const rows = work.closed.get(id) ?? new Map<string, model.ModelRow>();
+    work.closed.set(id, rows.set(row.eventId, { ...row }));
+  }
+
+  /** Notes a request to open again what a dismissal has closed. */
+  reopening(id: string, below: number, result: Reopened): void {
+    const work = this.#works.get(id);
+    if (work === undefined) return;
+    const isRunning = typeof result === 'object' && result.refused === 'running';
+    if (isRunning !== (work.work !== 'none'))
+      this.#core.violate('requested', `${id} is ${work.work}, its reopening ${isRunning}`);
+    if (result === 'accepted') work.reopenBelow = below;
+  }
+
+  /** Notes what a step has opened again. Returns the stream of it. */
+  #reopen(work: Work, below: number, result: StepResult): SimulatedStream | undefined {
+    let worked: SimulatedStream | undefined;
+    for (const [stream, row] of this.#closedOf(work)) {
+      if (!this.#isOpened(stream, row)) continue;
+      const { eventId, offset = 0 } = row;
+      if (this.#endOf(stream, eventId) === 'delivered')
+        this.#core.violate('requested', `${eventId} of ${stream.label} was sent and is reopened`);
+      // It does not hold others of its key back.
+      stream.counts.rows.set(eventId, { ...row, orderKey: undefined });
+      stream.dismissedAt.delete(offset);
+      work.streams.get(stream.id)?.set(eventId, 'reopened');
+      work.closed.get(stream.id)?.delete(eventId);
+      worked = stream;
+    }
+    const isFull = ({ counts }: SimulatedStream): boolean =>
+      model.healthOf(counts).total + 1 >= below;
+    for (const [stream, { eventId, offset = 0 }] of this.#closedOf(work)) {
+      const isKept = stream.log.model.log.some((event) => event.offset === offset);
+      const mayOpen = isKept && !stream.counts.rows.has(eventId) && !isFull(stream);
+      if (result === 'done' && mayOpen && this.#endOf(stream, eventId) === 'dismissed')
+        this.#core.violate('requested', `${eventId} of ${stream.label} stays dismissed`);
+      if (!mayOpen) work.closed.get(stream.id)?.delete(eventId);
+    }
+    if (result === 'done') {
+      work.closed.clear();
+      work.reopenBelow = undefined;
+    }
+    if (worked !== undefined) this.#tables.check(worked);
+    return worked;
+  }
+
+  #closedOf({ closed }: Work): (readonly [SimulatedStream, model.ModelRow])[] {
+    return [...closed].flatMap(([id, rows]) => {
+      const stream = this.#core.streams.get(id);
+      if (stream === undefined || stream.isDeleted) return [];
+      return [...rows.values()].map((row) => [stream, row] as const);
+    });
+  }
+
+  /** Whether a failure that the model has as closed has its row again, as it was. */
+  #isOpened(stream: SimulatedStream, { eventId, failedAt }: model.ModelRow): boolean {
+    if (stream.counts.rows.has(eventId)) return false;
+    const row = this.#core.deps.sharedStore.db.get<{ state: string; at: number }>`
+      select state, failed_at as at from deliveries
+      where tenant = ${stream.log.tenant} and stream = ${stream.id} and event_id = ${eventId}`;
+    return row?.state === 'failed' && row.at === failedAt;
+  }
+
+  /** Returns the ids of dismissals, oldest first. */
+  dismissals(tenant: number): string[] {
+    return [...this.#works.values()]
+      .filter(({ kind, request }) => kind === 'dismissals' && request.tenant === tenant)
+      .map(({ request }) => request.id);
+  }
+
+  /** Returns whether this failure is open because it was opened again. */
+  isReopened({ id }: SimulatedStream, eventId: string): boolean {
+    return [...this.#works.values()].some(
+      ({ streams }) => streams.get(id)?.get(eventId) === 'reopened',
+    );
   }
 
   /** Returns the open failures of a stream that match, oldest first, after those that were read. */
@@ -290,16 +385,18 @@ export class FailureWorks {
     const row =
       kind === 'redeliveries'
         ? db.get<Record<string, number>>`
-            select total, unread, delivered, failed, skipped, 0 as dismissed from redelivery_streams
+            select total, unread, delivered, failed, skipped, 0 as dismissed, 0 as reopened
+            from redelivery_streams
             where id = ${id} and stream = ${stream}`
         : db.get<Record<string, number>>`
-            select total, unread, 0 as delivered, 0 as failed, skipped, dismissed
+            select total, unread, 0 as delivered, 0 as failed, skipped,
+              dismissed - reopened as dismissed, reopened
             from dismissal_streams where id = ${id} and stream = ${stream}`;
     const fate = [...fates.values()];
     const count = (wanted: Fate): number => fate.filter((one) => one === wanted).length;
-    const counted = (['unread', 'delivered', 'failed', 'skipped', 'dismissed'] as const).map(
-      (name) => [name, count(name)] as const,
-    );
+    const counted = (
+      ['unread', 'delivered', 'failed', 'skipped', 'dismissed', 'reopened'] as const
+    ).map((name) => [name, count(name)] as const);
     const less = swapped.get(stream) ?? 0;
     const expected: Record<string, number> = {
       total: fates.size - less,
@@ -333,8 +430,9 @@ export class FailureWorks {
   running(): string[] {
     return [...this.#works.values()]
       .filter(
-        ({ work, streams }) =>
+        ({ work, streams, reopenBelow }) =>
           work !== 'none' ||
+          reopenBelow !== undefined ||
           [...streams.values()].some((fates) => [...fates.values()].includes('begun')),
       )
       .map(({ request }) => `${request.id} is running`);

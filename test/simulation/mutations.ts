@@ -489,6 +489,12 @@ export const simulationMutants: readonly Mutant[] = [
     after: "state === 'retrying' && attempt === 0,",
   },
   {
+    name: 'failures that are opened again and counted by nobody',
+    file: 'store/directory/reopening.ts',
+    before: 'total: health.total + open.length } }),',
+    after: 'total: health.total } }),',
+  },
+  {
     name: 'a deleted stream whose failures are left in the progress of redeliveries',
     file: 'store/directory/failure-work.ts',
     before: 'set skipped = total - (${ended}), unread = 0',

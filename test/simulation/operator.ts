@@ -273,7 +273,13 @@ export function createOperator(
       noteDelayOfOthers(stream);
       request(
         `receives a request to redeliver ${simulation.label(eventId)} of ${stream.label}`,
-        (process) => process.store.deliveries.redeliver(stream.log.tenant, stream.id, eventId),
+        (process) =>
+          process.store.deliveries.redeliver(
+            stream.log.tenant,
+            stream.id,
+            eventId,
+            plan.settings.retry !== undefined,
+          ),
       );
     },
     dismiss: ({ stream: number, pick }) => {
@@ -296,6 +302,18 @@ export function createOperator(
       beginOnFailures(step, (log) =>
         beginWork('dismissals', log, selectedBy(step, log), `a dismissal of ${step.by}`),
       ),
+    reopen: ({ tenant: number, pick }) => {
+      const { tenant } = logOf(number);
+      const among = oracle.works.dismissals(tenant);
+      const dismissal = among[pick % Math.max(1, among.length)];
+      if (dismissal === undefined) return;
+      request(`receives a request to reopen ${dismissal}`, async ({ store, failureSteps }) => {
+        const { dismissals } = store;
+        const result = await dismissals.reopen(tenant, dismissal, plan.settings.disable.total);
+        if (result === 'accepted')
+          failureSteps.begin(dismissal, () => dismissals.step(tenant, dismissal));
+      });
+    },
     cancelRedelivery: ({ tenant: number, pick }) => {
       const { tenant } = logOf(number);
       const running = oracle.works.redeliveries(tenant);

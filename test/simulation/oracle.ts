@@ -46,7 +46,9 @@ export class Oracle extends OracleCore {
   readonly attempts = new Attempts(this, this);
   readonly results = new Results(this, this.tables, this.attempts);
   readonly replays = new Replays(this, this.tables);
-  readonly works = new FailureWorks(this, this.tables);
+  readonly works = new FailureWorks(this, this.tables, (stream, eventId) =>
+    this.results.endedAs(stream, eventId),
+  );
   /** How often the store was restored. */
   #restores = 0;
   /** The value of `#restores` when appends were committed. */
@@ -182,7 +184,11 @@ export class Oracle extends OracleCore {
     const counts = model.newModelStream(log.model, '');
     const begins = Math.min(start ?? log.head, log.head);
     counts.cursor = begins;
-    const stream = newSimulatedStream(stored, types, { counts, log });
+    const stream = newSimulatedStream(stored, types, {
+      counts,
+      log,
+      retry: this.deps.settings.retry,
+    });
     // Pruned between the choice of the start and the creation.
     skipPruned(stream);
     this.streams.set(stored.id, stream);

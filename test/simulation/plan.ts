@@ -100,7 +100,7 @@ export type Step = { readonly at: number } & (
       readonly by: 'everything' | 'streams' | 'types' | 'codes';
       readonly pick: number;
     }
-  | { readonly do: 'cancelRedelivery'; readonly tenant?: number; readonly pick: number }
+  | { readonly do: 'cancelRedelivery' | 'reopen'; readonly tenant?: number; readonly pick: number }
   | { readonly do: 'replay'; readonly stream: number; readonly from: number }
   | { readonly do: 'cancelReplay'; readonly stream: number }
   | { readonly do: 'pruneLog'; readonly agoMs: number; readonly tenant?: number }
@@ -272,6 +272,7 @@ const actions = {
   startRedelivery: 0,
   startDismissal: 0,
   cancelRedelivery: 0,
+  reopen: 0,
   retryNow: 0,
   replay: 0,
   cancelReplay: 0,
@@ -335,6 +336,7 @@ const generators: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at
     pick: number(prng),
   }),
   cancelRedelivery: (prng) => ({ pick: number(prng) }),
+  reopen: (prng) => ({ pick: number(prng) }),
   retryNow: (prng) => ({ stream: number(prng) }),
   test: (prng) => ({ stream: number(prng) }),
   replay: (prng) => ({ stream: number(prng), from: number(prng) }),
@@ -401,6 +403,7 @@ export function planOf(seed: number): Plan {
     ...pausesOf(seed, lengthMs),
     ...dismissalsOf(seed, lengthMs),
     ...failureWorksOf(seed, lengthMs),
+    ...reopeningsOf(seed, lengthMs),
     ...startsOf(seed, lengthMs),
     ...namesOf(seed, lengthMs),
     ...filtersOf(seed, lengthMs),
@@ -459,11 +462,14 @@ function withRetry(plan: Plan, lengthMs: number): Plan {
   const outages = Array.from({ length: prng.between(1, 4) }, () => outageOf(prng, lengthMs));
   const steps = [...plan.steps, ...retries, ...outages.flat()];
   const disable = { consecutive: prng.pick([2, 4, 8]), total: prng.pick([10, 30]) };
+  // As LEAT_RETRY: the schedule of streams without one of their own.
+  const ofOthers = createPrng(plan.seed, 'retry of others');
+  const retry = ofOthers.chance(1 / 2) ? retryOf(ofOthers) : undefined;
   return {
     ...plan,
     delivery,
     steps: steps.toSorted((one, other) => one.at - other.at),
-    settings: { ...plan.settings, disable, trialMs: 300 },
+    settings: { ...plan.settings, disable, trialMs: 300, ...(retry && { retry }) },
   };
 }
 
@@ -796,6 +802,21 @@ function dismissalsOf(seed: number, lengthMs: number): Step[] {
     do: 'dismiss',
     ...generators.dismiss(prng),
   }));
+}
+
+/** In a third of the histories what was dismissed is opened again. */
+function reopeningsOf(seed: number, lengthMs: number): Step[] {
+  const prng = createPrng(seed, 'reopenings');
+  if (!prng.chance(1 / 3)) return [];
+  return Array.from({ length: prng.between(2, 8) }).flatMap((): Step[] => {
+    const at = prng.between(0, lengthMs);
+    const tenant = prng.between(0, 2);
+    const reopenAt = at + prng.between(0, 3000);
+    return [
+      { at, do: 'startDismissal', tenant, ...generators.startDismissal(prng) },
+      { at: reopenAt, do: 'reopen', tenant, ...generators.reopen(prng) },
+    ];
+  });
 }
 
 /** In half of the histories ranges of the log are replayed. */

@@ -188,7 +188,13 @@ export function storeOf(
         oracle.tables.checkKept();
       }),
     },
-    dismissals: { ...dismissals, ...worksOf('dismissals') },
+    dismissals: {
+      ...dismissals,
+      ...worksOf('dismissals'),
+      reopen: requested('reopen', dismissals.reopen, (result, _, id, below) =>
+        oracle.works.reopening(id, below, result),
+      ),
+    },
     redeliveries: {
       ...redeliveries,
       ...worksOf('redeliveries'),

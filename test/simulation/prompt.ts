@@ -64,7 +64,9 @@ export async function checkPrompt(
 
 /** Returns the longest wait of a stream after the first attempt. */
 function firstDelayMs({ settings, delivery = [] }: Plan): number {
-  const own = delivery.flatMap((options) => ownSchedule(options?.retry).delaysMs?.[0] ?? []);
+  const own = [settings.retry, ...delivery.map((options) => options?.retry)].flatMap(
+    (retry) => ownSchedule(retry).delaysMs?.[0] ?? [],
+  );
   return Math.max(settings.retryDelaysMs[0] ?? 0, ...own);
 }
 

@@ -59,7 +59,7 @@ export interface SimulatedStream {
 export function newSimulatedStream(
   created: Stream,
   types: readonly string[],
-  { counts, log }: Pick<SimulatedStream, 'counts' | 'log'>,
+  { counts, log, retry }: Pick<SimulatedStream, 'counts' | 'log'> & Pick<DeliveryOptions, 'retry'>,
 ): SimulatedStream {
   return {
     label: labelOf(created.id),
@@ -68,7 +68,7 @@ export function newSimulatedStream(
     counts,
     spans: [{ after: counts.cursor, types }],
     selection: selectionNow(created.subscriptions),
-    delivery: created.delivery ?? {},
+    delivery: { retry, ...created.delivery },
     rates: new Map(),
     endpoint: created.destination.endpoint,
     tokens: new Set([tokenOf(created)]),
