@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import type { Stream } from '../../src/core/types.ts';
-import type { OwnedStream } from '../../src/store/port/ownership.ts';
 import { claimDue, failed, type Fixture, fixtureOf } from '../store/contract/fixture.ts';
 import { type ApiFixture, type ApiResponse, openApiFixture } from './fixture.ts';
-import { dismissAll, doneDismissal } from './failure-work.ts';
+import { dismissAll, doneDismissal, type FailingStream, failingStream } from './failure-work.ts';
 
 let fixture: ApiFixture;
 let storeFixture: Fixture;
@@ -15,27 +13,8 @@ before(async () => {
 });
 after(() => fixture.close());
 
-interface Failing {
-  readonly stream: Stream;
-  readonly owned: OwnedStream;
-  readonly ids: readonly string[];
-}
-
-/** Creates a stream whose events failed with these statuses, one per second. */
-async function failing(...statuses: readonly number[]): Promise<Failing> {
-  const stream = await storeFixture.addStream({ types: ['user.created'] });
-  const owned = await storeFixture.own(stream);
-  const ids: string[] = [];
-  for (const status of statuses) {
-    storeFixture.now += 1000;
-    const [event] = await storeFixture.publish('user.created');
-    assert.ok(event);
-    const outcomes = [failed(event, { status, error: `${status} - no` })];
-    await storeFixture.settle(owned, { cursor: event.offset, outcomes });
-    ids.push(event.id);
-  }
-  return { stream, owned, ids };
-}
+const failing = (...statuses: readonly number[]): Promise<FailingStream> =>
+  failingStream(storeFixture, statuses);
 
 const send = (body: object) => fixture.send('POST', '/dismissals', body);
 

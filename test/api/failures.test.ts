@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { failed, type Fixture, fixtureOf, retry } from '../store/contract/fixture.ts';
+import { type Fixture, fixtureOf, retry } from '../store/contract/fixture.ts';
+import { type FailingStream, failingStream } from './failure-work.ts';
 import { type ApiFixture, openApiFixture } from './fixture.ts';
 
 let fixture: ApiFixture;
@@ -12,21 +13,8 @@ before(async () => {
 });
 after(() => fixture.close());
 
-/** Creates a stream whose events failed with these statuses, one per second. */
-async function failing(...statuses: readonly number[]) {
-  const stream = await storeFixture.addStream({ types: ['user.created'] });
-  const owned = await storeFixture.own(stream);
-  const ids: string[] = [];
-  for (const status of statuses) {
-    storeFixture.now += 1000;
-    const [event] = await storeFixture.publish('user.created');
-    assert.ok(event);
-    const outcomes = [failed(event, { status, error: `${status} - no` })];
-    await storeFixture.settle(owned, { cursor: event.offset, outcomes });
-    ids.push(event.id);
-  }
-  return { stream, owned, ids };
-}
+const failing = (...statuses: readonly number[]): Promise<FailingStream> =>
+  failingStream(storeFixture, statuses);
 
 const get = (path: string) => fixture.send('GET', path);
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { delivered, failed, type Fixture, fixtureOf } from '../store/contract/fixture.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { dismissAll } from './failure-work.ts';
+import { dismissAll, type FailingStream, failingStream } from './failure-work.ts';
 import { type ApiFixture, openApiFixture } from './fixture.ts';
 
 let fixture: ApiFixture;
@@ -14,21 +14,8 @@ before(async () => {
 });
 after(() => fixture.close());
 
-/** Creates a stream whose events failed with these statuses, one per second. */
-async function failing(...statuses: readonly number[]) {
-  const stream = await storeFixture.addStream({ types: ['user.created'] });
-  const owned = await storeFixture.own(stream);
-  const events = [];
-  for (const status of statuses) {
-    storeFixture.now += 1000;
-    const [event] = await storeFixture.publish('user.created');
-    assert.ok(event);
-    const outcomes = [failed(event, { status, error: `${status} - no` })];
-    await storeFixture.settle(owned, { cursor: event.offset, outcomes });
-    events.push(event);
-  }
-  return { stream, owned, events };
-}
+const failing = (...statuses: readonly number[]): Promise<FailingStream> =>
+  failingStream(storeFixture, statuses);
 
 /** Creates a stream with many failures. */
 async function manyFailures(count: number) {

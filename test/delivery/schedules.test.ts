@@ -174,13 +174,14 @@ describe('a receiver that is away', () => {
     const spanMs = delaysOf(retry).reduce((sum, delayMs) => sum + delayMs);
 
     test(`${retry}: an event of the beginning fails if the outage is longer than the schedule`, async (t) => {
-      for (const awayMs of [hourMs / 60, hourMs, 24 * hourMs, 168 * hourMs]) {
+      // Longer than each of the schedules is 60 h.
+      for (const awayMs of [hourMs / 60, hourMs, 24 * hourMs, 60 * hourMs]) {
         const fixture = await failingFixture(t);
         const stream = await fixture.addStream({ delivery: { retry } });
         await fixture.publish('user.created');
         await fixture.clock.advance(awayMs);
         fixture.transport.respond = () => respondedWith(204);
-        await fixture.clock.advance(26.5 * hourMs);
+        if (awayMs <= spanMs) await fixture.clock.advance(26.5 * hourMs);
         const { total } = (await fixture.store.streams.health(fixture.tenant, stream.id)) ?? {};
         assert.equal(total, awayMs > spanMs ? 1 : 0, `${awayMs / hourMs} h`);
         await fixture.stop();

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -64,11 +65,15 @@ export async function startIdentityProvider(
   };
 }
 
+/** Of all providers of a process, each of which has an issuer of its own: making a key takes a tenth of a second. */
+let signingKey: KeyObject | undefined;
+
 function providerFor(
   issuer: string,
   { people, redirectUris, inIdToken = false, otherClients = [] }: IdentityProviderOptions,
 ): Provider {
-  const key = { ...makeSigningKey().export({ format: 'jwk' }), kty: 'RSA', kid: 'key-1' };
+  signingKey ??= makeSigningKey();
+  const key = { ...signingKey.export({ format: 'jwk' }), kty: 'RSA', kid: 'key-1' };
   return new Provider(issuer, {
     clients: [consoleClient.id, ...otherClients].map((id) => ({
       client_id: id,
