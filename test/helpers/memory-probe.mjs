@@ -8,7 +8,7 @@ import { threadId } from 'node:worker_threads';
 const file = process.env['MEMORY_PROBE'] ?? '';
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc');
-let last = readFileSync(file, 'utf8');
+let last = '';
 
 setInterval(() => {
   const asked = readFileSync(file, 'utf8');

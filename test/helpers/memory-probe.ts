@@ -52,7 +52,7 @@ export function createMemoryProbe(scope: Scope): MemoryProbe {
     writeFileSync(`${file}.next`, String(asked));
     renameSync(`${file}.next`, file);
   };
-  ask();
+  writeFileSync(file, '');
   const answers = (): Answer[] =>
     globSync(`${file}.+([0-9])`)
       .map((path) => JSON.parse(readFileSync(path, 'utf8')) as Answer)
@@ -87,4 +87,33 @@ function descriptorsOf(pid = 0): Pick<Usage, 'descriptors' | 'connections'> {
   });
   const connections = targets.filter((target) => target.startsWith('socket:')).length;
   return { descriptors: targets.length, connections };
+}
+
+/** How much more the last third may have than the first. */
+const slack: Readonly<Record<keyof Usage, (first: number) => number>> = {
+  heapBytes: (first) => first * 0.1,
+  arrayBufferBytes: () => 2 ** 21,
+  descriptors: () => 3,
+  connections: () => 3,
+};
+
+/** The averages of the first and the last third of measurements. */
+export interface Compared {
+  readonly key: keyof Usage;
+  readonly first: number;
+  readonly last: number;
+  readonly isGrown: boolean;
+}
+
+/** Compares thirds, without the measurements before them: in that third of all caches are filled. */
+export function compareThirds(usages: readonly Usage[]): Compared[] {
+  const warm = usages.slice(Math.ceil(usages.length / 3));
+  const third = Math.max(1, Math.floor(warm.length / 3));
+  const keys = ['heapBytes', 'arrayBufferBytes', 'descriptors', 'connections'] as const;
+  return keys.map((key) => {
+    const average = (some: readonly Usage[]): number =>
+      Math.round(some.reduce((sum, usage) => sum + usage[key], 0) / some.length);
+    const [first, last] = [average(warm.slice(0, third)), average(warm.slice(-third))];
+    return { key, first, last, isGrown: last - first > slack[key](first) };
+  });
 }

@@ -11,14 +11,14 @@ import {
   type Running,
   storeEnvironment,
 } from '../helpers/leat.ts';
-import { createMemoryProbe, type Usage } from '../helpers/memory-probe.ts';
+import { compareThirds, createMemoryProbe, type Usage } from '../helpers/memory-probe.ts';
 import { openPull } from '../helpers/pull.ts';
 import { createTenant, twoTenantsSettings } from '../helpers/tenants.ts';
 import { type CountingReceiver, startCountingReceiver } from '../helpers/traffic.ts';
 import type { Bed } from './night.ts';
 import { openSqlite, type SqliteStore } from './stores.ts';
 
-/** What comes and goes for a long time beside the events: streams, tenants, readers, tokens and sessions of the console. */
+/** Streams, tenants, readers, tokens and sessions of the console that come and go for a long time while events are published. */
 
 export interface Churned extends SqliteStore {
   /** Of what the churn publishes. */
@@ -43,7 +43,7 @@ export async function openChurned(scope: Scope): Promise<Churned> {
   return { ...store, aside, usages: [], usage: probe.read, settings: () => settings };
 }
 
-/** Lets everything come and go for twenty seconds, and notes what the node uses when all has gone. */
+/** Creates and removes all of them for twenty seconds, and then notes what the node uses. */
 export async function churn(bed: Bed<Churned>): Promise<void> {
   const { store, last } = bed;
   store.idle ??= sendAfterAllIdleTimes(bed);
@@ -71,7 +71,10 @@ export async function churn(bed: Bed<Churned>): Promise<void> {
 /** Reports what has grown, and what was wrong after idle times. */
 export async function finishChurn({ store, wrong }: Bed<Churned>): Promise<void> {
   for (const what of new Set(await store.idle)) wrong(what);
-  for (const what of grown(store.usages)) wrong(what);
+  for (const { key, first, last, isGrown } of compareThirds(store.usages)) {
+    console.log(`  ${key}: ${first} in the first third, ${last} in the last one`);
+    if (isGrown) wrong(`${key} grew from ${first} to ${last}`);
+  }
 }
 
 async function churnStream(leat: Running, receiver: CountingReceiver): Promise<void> {
@@ -151,8 +154,10 @@ async function expectStatus(status: number, request: Promise<Response>): Promise
 /** A churn that is shorter than an idle time leaves it out. */
 async function sendAfterAllIdleTimes({ faults, last }: Bed<Churned>): Promise<string[]> {
   const missing = noNginx();
-  if (missing !== false) console.log(`  requests after idle times: left out, ${missing}`);
-  if (missing !== false) return [];
+  if (missing !== false) {
+    console.log(`  requests after idle times: left out, ${missing}`);
+    return [];
+  }
   const lastsMs = faults * sliceMs;
   const authorization = `Bearer ${last.running.token}`;
   const headers = { authorization, 'content-type': 'application/json' };
@@ -168,26 +173,4 @@ async function sendAfterAllIdleTimes({ faults, last }: Bed<Churned>): Promise<st
   } finally {
     for (const end of ends) await end();
   }
-}
-
-/** What may be more in the last third than in the first. */
-const slack: Readonly<Record<keyof Usage, (first: number) => number>> = {
-  heapBytes: (first) => first * 0.1,
-  arrayBufferBytes: () => 2 ** 21,
-  descriptors: () => 3,
-  connections: () => 3,
-};
-
-/** Compares the averages of the first and the last third, without the third before them, in which caches are filled. */
-export function grown(usages: readonly Usage[]): string[] {
-  const warm = usages.slice(Math.ceil(usages.length / 3));
-  const third = Math.max(1, Math.floor(warm.length / 3));
-  const keys = ['heapBytes', 'arrayBufferBytes', 'descriptors', 'connections'] as const;
-  return keys.flatMap((key) => {
-    const average = (some: readonly Usage[]): number =>
-      Math.round(some.reduce((sum, usage) => sum + usage[key], 0) / some.length);
-    const [first, last] = [average(warm.slice(0, third)), average(warm.slice(-third))];
-    console.log(`  ${key}: ${first} in the first third, ${last} in the last one`);
-    return last - first > slack[key](first) ? [`${key} grew from ${first} to ${last}`] : [];
-  });
 }
