@@ -42,7 +42,7 @@ const apartInLong: ReadonlySet<string> = new Set(['test/browser']);
 
 /** Units that run for so long that the others end while they run; they begin first. */
 const longest = [
-  /\/(?:console-crawl-[a-z-]+|auth0-deploy-cli)\.test\.ts$/,
+  /\/(?:console-crawl-[a-z-]+|console-locales|auth0-deploy-cli)\.test\.ts$/,
   /^test\/(?:cluster\/death|e2e\/proxies|program\/tls|simulation\/simulation)\.test\.ts$/,
   /^test\/store\/postgres(?:-deliveries)?\.test\.ts$/,
   /^test\/(?:api|auth|browser|cli|store\/postgres) \d+$/,
