@@ -34,7 +34,8 @@ export function createPrng(seed: number, purpose: string): Prng {
 /** Returns the FNV-1a hash of the purpose, started with the seed. */
 function mixed(seed: number, purpose: string): number {
   let hash = (0x811c9dc5 ^ seed) | 0;
-  for (const character of `${seed} ${purpose}`) {
+  // With two digits at least: one alone would take back what the seed has changed.
+  for (const character of `${String(seed).padStart(2, '0')} ${purpose}`) {
     hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);
   }
   return hash | 0;
