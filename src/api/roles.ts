@@ -104,27 +104,33 @@ function readRole({ store }: RoleDeps): Operation {
   });
 }
 
-function updateRole({ store }: RoleDeps): Operation {
+function updateRole(deps: RoleDeps): Operation {
   return operation({
     ...shared,
     operationId: 'updateRole',
     method: 'PATCH',
     path: '/roles/:id',
     summary: 'Update a role',
-    description: 'Any subset of the fields.',
+    description:
+      'Any subset of the fields. A role with scopes of the management API only if the token of the request has them too.',
     scopes: ['update:roles'],
     params: roleParams,
     body: { schema: rolePatch, required: true },
     success: 200,
     response: role,
     errors: [404, 409],
-    handle: async ({ tenant, params, body, entry }) => {
-      const recording = store.recording(entry(params.id));
-      const result = await recording.roles.update(tenant.id, params.id, (before) => ({
-        ...before,
-        name: changedName(before.name, body.name, nameField),
-        description: body.description ?? before.description,
-      }));
+    handle: async ({ tenant, params, body, guard, entry }) => {
+      const required = await managementScopesOfRole(deps, tenant, params.id);
+      const caller = guard();
+      const { roles: guarded } = deps.store.guarded(caller, entry(params.id));
+      const result = await guarded.update(tenant.id, params.id, (before) => {
+        const { description = before.description } = body;
+        const name = changedName(before.name, body.name, nameField);
+        const isChanged = name !== before.name || description !== before.description;
+        // People recognize what they give to clients by its name.
+        if (isChanged) caller.requireScopes(required);
+        return { ...before, name, description };
+      });
       if ('refused' in result)
         throw result.refused === 'unknown' ? noRole(params.id) : roleExists();
       return { body: show(result.updated) };

@@ -327,6 +327,21 @@ describe('the scopes of roles', () => {
     assertLacksScope(refused, 'read:users');
   });
 
+  test('a caller cannot rename or describe a role with scopes that it lacks', async () => {
+    const path = `/roles/${role}`;
+    const weak = await fixture.headersWith('update:roles');
+    const renamed = await fixture.send('PATCH', path, { name: 'weak' }, weak);
+    assert.equal(renamed.status, 200);
+    await post(`${path}/permissions`, { permissions: [permission('read:users', management)] });
+    for (const change of [{ name: 'readers' }, { description: 'Harmless' }]) {
+      assertLacksScope(await fixture.send('PATCH', path, change, weak), 'read:users');
+    }
+    const same = await fixture.send('PATCH', path, { name: 'weak' }, weak);
+    assert.deepEqual([same.status, same.body.name, same.body.description], [200, 'weak', '']);
+    const strong = await fixture.headersWith('update:roles', 'read:users');
+    assert.equal((await fixture.send('PATCH', path, { name: 'readers' }, strong)).status, 200);
+  });
+
   test('a caller cannot take away or delete a role with scopes that it lacks', async () => {
     const { clientId } = await fixture.auth.client();
     const strong = { permissions: [permission('read:users', management)] };

@@ -43,6 +43,6 @@ export interface GuardedStore {
   readonly grants: Pick<GrantStore, 'create' | 'update' | 'delete'>;
   readonly roles: Pick<
     RoleStore,
-    'delete' | 'addPermissions' | 'removePermissions' | 'addClients' | 'removeClients'
+    'update' | 'delete' | 'addPermissions' | 'removePermissions' | 'addClients' | 'removeClients'
   >;
 }

@@ -82,6 +82,7 @@ function contract(engine: Engine): void {
       ({ grants }) => grants.create({ ...grant, id: 'cgr_2', client: 'other' }),
       ({ grants }) => grants.update(tenant, 'cgr_1', (before) => ({ ...before, scope: [] })),
       ({ grants }) => grants.delete(tenant, 'cgr_1'),
+      ({ roles }) => roles.update(tenant, 'rol_1', (before) => ({ ...before, name: 'two' })),
       ({ roles }) => roles.delete(tenant, 'rol_1'),
       ({ roles }) => roles.addPermissions(tenant, 'rol_1', permissions),
       ({ roles }) => roles.removePermissions(tenant, 'rol_1', permissions),
