@@ -187,7 +187,8 @@ function configOf(texts: Texts, defaultFolder: string): Reading {
   const config = values as unknown as Config;
   const conflicts = conflictsOf(config);
   if (conflicts.length > 0) return { problems: conflicts };
-  return { config, texts, warnings: [...unknownVariables(texts), ...badPorts(config)] };
+  const warnings = [...unknownVariables(texts), ...badPorts(config), ...storeInMemory(config)];
+  return { config, texts, warnings };
 }
 
 /** A configuration, or the lines to show before the program ends with exit code 1. */
@@ -311,6 +312,13 @@ function badPorts(config: Config): string[] {
   return ports.flatMap(([name, problem]) =>
     problem === undefined ? [] : [`${name}: ${problem}; choose another one`],
   );
+}
+
+function storeInMemory({ store }: Config): string[] {
+  if (store.engine !== 'sqlite' || store.file !== undefined) return [];
+  return [
+    'LEAT_STORE: sqlite::memory: is for trials: all events and settings are lost when the process ends; to keep them, set sqlite:<path>',
+  ];
 }
 
 /** Returns the lines for settings that contradict or require each other. */

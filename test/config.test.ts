@@ -21,6 +21,22 @@ import {
 const key = Buffer.alloc(32, 7).toString('base64');
 const otherKey = Buffer.alloc(32, 8).toString('base64');
 
+/** With some of them SQLite keeps nothing, or locks nothing. */
+const sqliteParameters = [
+  'mode=memory',
+  'mode=ro',
+  'mode=rwc',
+  'cache=shared',
+  'immutable=1',
+  'nolock=1',
+  'psow=0',
+  'vfs=memdb',
+  'vfs=unix-none',
+  'modeof=/etc/passwd',
+  'mode=rwc&nolock=1',
+  '',
+];
+
 /** Every variable: its default, valid texts with their values, and invalid texts. */
 const variables: Record<
   string,
@@ -108,32 +124,16 @@ const variables: Record<
         { engine: 'sqlite', path: '/var/leat/a b.db', file: '/var/leat/a b.db' },
       ],
       [
-        'sqlite:./data/leat.db?mode=ro',
-        { engine: 'sqlite', path: 'file:./data/leat.db?mode=ro', file: './data/leat.db' },
-      ],
-      [
-        'sqlite:/var/leat/50%#1/leat.db?mode=ro',
-        {
-          engine: 'sqlite',
-          path: 'file:/var/leat/50%25%231/leat.db?mode=ro',
-          file: '/var/leat/50%#1/leat.db',
-        },
-      ],
-      [
         'sqlite:/srv/a#b%20/leat.db',
         { engine: 'sqlite', path: '/srv/a#b%20/leat.db', file: '/srv/a#b%20/leat.db' },
       ],
       [
-        'sqlite:file:/var/leat/a%20b.db?mode=ro',
-        { engine: 'sqlite', path: 'file:/var/leat/a%20b.db?mode=ro', file: '/var/leat/a b.db' },
+        'sqlite:file:/var/leat/a%20b%3Fc.db',
+        { engine: 'sqlite', path: 'file:/var/leat/a%20b%3Fc.db', file: '/var/leat/a b?c.db' },
       ],
       [
         'sqlite:file:///var/l.db',
         { engine: 'sqlite', path: 'file:///var/l.db', file: '/var/l.db' },
-      ],
-      [
-        'sqlite:file:x?mode=memory&cache=shared',
-        { engine: 'sqlite', path: 'file:x?mode=memory&cache=shared', file: undefined },
       ],
       ['postgres://u:p@db/leat', { engine: 'postgres', url: 'postgres://u:p@db/leat' }],
       ['postgresql://db:5432/leat', { engine: 'postgres', url: 'postgresql://db:5432/leat' }],
@@ -151,15 +151,22 @@ const variables: Record<
       'sqlite',
       'sqlite://data/leat.db',
       'sqlite:./data/',
+      ...sqliteParameters.flatMap((parameters) => [
+        `sqlite:/srv/leat.db?${parameters}`,
+        `sqlite:file:/srv/leat.db?${parameters}`,
+      ]),
       'sqlite:?mode=ro',
       'sqlite:/tmp/p/a?b/leat.db',
-      'sqlite:/tmp/p/a?mode=ro/leat.db',
+      'sqlite::memory:?cache=shared',
       'sqlite:file:/tmp/p/a?b/leat.db',
+      'sqlite:file::memory:',
+      'sqlite:file:%3Amemory%3A',
       'sqlite:file:/tmp/p/a#b/leat.db',
       'sqlite:file:',
       'sqlite:file://elsewhere/leat.db',
-      'sqlite:file:%zz?mode=ro',
+      'sqlite:file:%zz',
       'sqlite:a\0b',
+      'sqlite:file:a%00b',
       './data/leat.db',
       'mysql://db/leat',
       'postgres:db/leat',
@@ -678,7 +685,7 @@ describe('an invalid value', () => {
       [
         'LEAT_STORE',
         'sqlite:/srv/a?b/leat.db',
-        'LEAT_STORE: the value is not sqlite:<path>: the path has a ? that begins no parameters of SQLite; one that is part of it is %3F in a file: URI, as in sqlite:file:/srv/a%3Fb/leat.db, for example LEAT_STORE=sqlite:./data/leat.db',
+        'LEAT_STORE: the value is not sqlite:<path>: the path has a ?, and parameters of SQLite are not accepted; a ? that is part of the path is %3F in a file: URI, as in sqlite:file:/srv/a%3Fb/leat.db, for example LEAT_STORE=sqlite:./data/leat.db',
       ],
       [
         'LEAT_STORE',
@@ -891,6 +898,15 @@ describe('a port that browsers refuse', () => {
   });
 });
 
+describe('a store in memory', () => {
+  test('LEAT_STORE=sqlite::memory: is named in a warning, and a file is not', () => {
+    assert.deepEqual(load({ LEAT_STORE: 'sqlite::memory:' }).warnings, [
+      'LEAT_STORE: sqlite::memory: is for trials: all events and settings are lost when the process ends; to keep them, set sqlite:<path>',
+    ]);
+    assert.deepEqual(load({ LEAT_STORE: 'sqlite:memory' }).warnings, []);
+  });
+});
+
 describe('a variable that is not a setting', () => {
   test('an unknown variable that begins with LEAT_ is named in a warning', () => {
     const { warnings } = load({ LEAT_PROT: '1', leat_port: '2', PORT: '3' }, 'LEAT_HOSTS=a\n');
@@ -1019,7 +1035,7 @@ describe('values derived from the settings', () => {
     ['sqlite:./data/leat.db', './data'],
     ['sqlite:/var/leat/leat.db', '/var/leat'],
     ['sqlite:leat.db', '.'],
-    ['sqlite:file:/var/leat/leat.db?mode=ro', '/var/leat'],
+    ['sqlite:file:/var/leat/leat.db', '/var/leat'],
     ['sqlite::memory:', './data'],
     ['postgres://db/leat', './data'],
   ];

@@ -16,7 +16,7 @@ export type Parsed<T> = { readonly value: T } | { readonly problem: string };
 export type StoreLocation =
   | {
       readonly engine: 'sqlite';
-      /** A path, `:memory:`, or a `file:` URI (sqlite.org/uri.html). */
+      /** A path, `:memory:`, or a `file:` URI without parameters (sqlite.org/uri.html). */
       readonly path: string;
       /** The file of `path`; absent in memory. */
       readonly file: string | undefined;
@@ -233,59 +233,32 @@ function isPostgresUrl(text: string): boolean {
   return url !== undefined && url.hash === '' && !`${url.pathname}${url.search}`.includes('@');
 }
 
-/** Converts a path with parameters (`leat.db?mode=ro`) to a URI: SQLite reads them only there. */
+/** Parameters of SQLite are refused: `mode=memory` stores nothing, and `nolock=1` lets two servers write. */
 function sqliteLocation(path: string): Parsed<StoreLocation> {
   if (path === ':memory:') return { value: { engine: 'sqlite', path, file: undefined } };
   const problem = 'is not sqlite:<path>: the path';
-  // oxlint-disable-next-line no-control-regex -- a control character in a path is a typing error.
-  if (/[\u0000-\u001F\u007F]/.test(path)) return { problem: `${problem} has control characters` };
+  if (path.includes('?')) return { problem: `${problem} ${hasParameters}` };
   if (/^\/\/[^/]/.test(path)) return { problem: `${problem} begins with //` };
   const isUri = path.startsWith('file:');
-  const parameters = path.indexOf('?');
-  if (!isUri && parameters < 0) {
-    if (path === '' || path.endsWith('/')) return { problem: `${problem} names no file` };
-    return { value: { engine: 'sqlite', path, file: path } };
+  if (isUri && path.includes('#')) {
+    return { problem: `${problem} has a # that is not %23 in a file: URI` };
   }
-  const uri = isUri ? path : uriOf(path, parameters);
-  // What follows such a character would be no part of the path.
-  if (!hasKnownParameters(uri)) {
-    return {
-      problem: `${problem} has a ? that begins no parameters of SQLite; one that is part of it is %3F in a file: URI, as in sqlite:file:/srv/a%3Fb/leat.db`,
-    };
-  }
-  if (uri.includes('#')) return { problem: `${problem} has a # that is not %23 in a file: URI` };
-  const file = fileOfUri(uri);
-  if (file === undefined || file === '' || file.endsWith('/')) {
+  const file = isUri ? fileOfUri(path) : path;
+  // SQLite reads `:memory:` in a URI as well.
+  if (file === undefined || file === '' || file.endsWith('/') || file === ':memory:') {
     return { problem: `${problem} names no file` };
   }
-  const inMemory = file === ':memory:' || /[?&]mode=memory(?:[&#]|$)/.test(uri);
-  return { value: { engine: 'sqlite', path: uri, file: inMemory ? undefined : file } };
+  // oxlint-disable-next-line no-control-regex -- a control character in a path is a typing error.
+  if (/[\u0000-\u001F\u007F]/.test(file)) return { problem: `${problem} has control characters` };
+  return { value: { engine: 'sqlite', path, file } };
 }
 
-/** Returns the URI of a path with parameters, which begin at an index. */
-function uriOf(path: string, parameters: number): string {
-  const plain = path.slice(0, parameters).replaceAll('%', '%25').replaceAll('#', '%23');
-  return `file:${plain}${path.slice(parameters)}`;
-}
-
-/** Returns whether SQLite knows what follows the `?` of a URI (sqlite.org/uri.html). */
-function hasKnownParameters(uri: string): boolean {
-  const from = uri.indexOf('?');
-  if (from < 0) return true;
-  const known =
-    /^(?:mode=(?:ro|rw|rwc|memory)|cache=(?:shared|private)|(?:psow|nolock|immutable)=\w+|(?:vfs|modeof)=.+)$/;
-  return uri
-    .slice(from + 1)
-    .split('&')
-    .every((parameter) => known.test(parameter));
-}
+const hasParameters =
+  'has a ?, and parameters of SQLite are not accepted; a ? that is part of the path is %3F in a file: URI, as in sqlite:file:/srv/a%3Fb/leat.db';
 
 /** Returns the decoded path of a `file:` URI. */
 function fileOfUri(uri: string): string | undefined {
-  const encoded = uri
-    .slice('file:'.length)
-    .replace(/[?#].*$/s, '')
-    .replace(/^\/\/(?:localhost)?(?=\/)/, '');
+  const encoded = uri.slice('file:'.length).replace(/^\/\/(?:localhost)?(?=\/)/, '');
   try {
     return encoded.startsWith('//') ? undefined : decodeURIComponent(encoded);
   } catch {

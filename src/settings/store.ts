@@ -7,7 +7,7 @@ export const storeSettings = {
     variable: 'LEAT_STORE',
     parse: storeLocation,
     fallback: 'sqlite:./data/leat.db',
-    doc: 'sqlite:<path>, sqlite::memory: or postgres://…, also with several hosts; the data folder is the folder of the file; default: in ./data where that folder has it or is empty, else in the place of the platform',
+    doc: 'sqlite:<path>, without parameters of SQLite, sqlite::memory:, which loses everything at the end of the process, or postgres://…, also with several hosts; the data folder is the folder of the file; default: in ./data where that folder has it or is empty, else in the place of the platform',
     secret: 'user info',
   },
   storeConnections: {

@@ -176,6 +176,44 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
   });
 });
 
+const withStore: (readonly string[])[] = [
+  ['serve'],
+  ['start'],
+  ['doctor'],
+  ['status'],
+  ['backup', 'copy.db'],
+  ['restore', 'copy.db'],
+  ['tenants', 'list'],
+  ['keys', 'list'],
+];
+
+for (const [index, words] of withStore.entries()) {
+  const tags = index === 0 ? [] : ['long'];
+  test(
+    `leat ${words.join(' ')}: refuses a store with parameters of SQLite`,
+    { tags },
+    async (t) => {
+      const tempStore = await tempStoreOf(t);
+      const env = { LEAT_STORE: `sqlite:${tempStore.file}?mode=memory`, ...key };
+      const { code, output } = await runLeat(words, env);
+      assert.equal(code, 1, output);
+      assert.match(output, /^LEAT_STORE: .+ parameters of SQLite are not accepted; .+%3F.+\n$/);
+      assert.deepEqual(await readdir(tempStore.folder), []);
+    },
+  );
+}
+
+test(
+  'leat migrate-store: refuses a source with parameters of SQLite',
+  { tags: ['long'] },
+  async () => {
+    const words = ['migrate-store', '--from', 'sqlite:leat.db?nolock=1', '--to', 'postgres://db/a'];
+    const { code, output } = await runLeat(words, key);
+    assert.equal(code, 1, output);
+    assert.match(output, /^--from: .+ parameters of SQLite are not accepted; .+%3F.+\n$/);
+  },
+);
+
 describe('a second process on the same file', () => {
   test(
     'a second process on the same file fails with one line, and the first continues',

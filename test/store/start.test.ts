@@ -41,6 +41,17 @@ describe('the first start', () => {
     assert.equal(await keeper.close(), 0);
   });
 
+  test('first start: a file: URI creates the file whose path it encodes', async (t) => {
+    const folder = folderFor(t);
+    const file = join(folder, 'a?b#c%', 'leat.db');
+    const location = `file:${folder}/a%3Fb%23c%25/leat.db`;
+    const keeper = await opened(t, file, 'open, 0 events', { location });
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+    await assertRefused(t, file, `LEAT_STORE: ${file} ${locked}`, { location });
+    assert.equal(await keeper.send('append'), 'appended 1');
+    assert.equal(await keeper.close(), 0);
+  });
+
   test('first start: kill -9 does no harm', async (t) => {
     const file = join(folderFor(t), 'leat.db');
     for (let round = 0; round < 3; round++) {
@@ -119,26 +130,6 @@ describe('a second process', () => {
 });
 
 describe('a store that cannot be written', () => {
-  test('unwritable store: read-only by its URI', async (t) => {
-    const file = await storeFor(t);
-    const location = `${file}?mode=ro`;
-    await assertRefused(t, file, `LEAT_STORE: ${file} ${unlockable}`, { location });
-  });
-
-  test('unwritable store: read-only by its URI and missing: nothing is created', async (t) => {
-    const file = join(folderFor(t), 'leat.db');
-    const location = `${file}?mode=ro`;
-    await assertRefused(t, file, `LEAT_STORE: ${file} does not exist`, { location });
-    assert.equal(existsSync(file), false);
-  });
-
-  test('unwritable store: immutable by its URI', { tags: ['long'] }, async (t) => {
-    const file = await storeFor(t);
-    await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, {
-      location: `${file}?immutable=1`,
-    });
-  });
-
   test('unwritable store: a folder in which this user may not create the file', async (t) => {
     const folder = folderFor(t);
     chmodSync(folder, 0o500);

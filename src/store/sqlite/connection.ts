@@ -6,7 +6,7 @@ import { isFileError, noDatabase, refusalOf } from './refusal.ts';
 
 /** The location of the database, as `LEAT_STORE` has it after `sqlite:`. */
 export interface SqliteLocation {
-  /** A path, `:memory:`, or a `file:` URI with parameters. */
+  /** A path, `:memory:`, or a `file:` URI without parameters. */
   readonly path: string;
   /** The file of the location; `undefined` in memory. */
   readonly file: string | undefined;
@@ -24,7 +24,7 @@ export function openConnection(location: SqliteLocation): DatabaseSync {
   const { file, path } = location;
   const name = file ?? path;
   if (file !== undefined) {
-    createFile(file, path);
+    createFile(file);
     refuseFragment(file);
   }
   const connection = opened(name, path);
@@ -80,8 +80,7 @@ const tuning = `
  * the mode of the file. `wx` never opens an existing file: closing a descriptor of it would release
  * the lock that this process holds on it (POSIX record locks).
  */
-function createFile(file: string, path: string): void {
-  if (/[?&]mode=(?:ro|rw)(?:[&#]|$)/.test(path)) return;
+function createFile(file: string): void {
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     closeSync(openSync(file, 'wx', 0o600));

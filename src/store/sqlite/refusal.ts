@@ -27,7 +27,7 @@ function reasonOf(name: string, error: unknown): string {
   return reasons.get(code) ?? `cannot be opened: ${text}`;
 }
 
-/** SQLITE_IOERR_LOCK: a file opened for reading, as `mode=ro` does, takes no exclusive lock. */
+/** SQLITE_IOERR_LOCK: a file that this user may only read takes no exclusive lock. */
 const lockRefused = 3850;
 const unlockable = 'cannot be locked, it can only be read or its file system has no locks';
 
