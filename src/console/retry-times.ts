@@ -1,4 +1,4 @@
-import { cycleMaxMs, delaysOf } from '../core/retry-schedule.ts';
+import { cycleMaxMs, delaysOf, spreadBounds } from '../core/retry-schedule.ts';
 import type { RetryPreset } from '../core/types.ts';
 import type { NodeSettingsShown } from '../schemas/node-settings.ts';
 import type { DeliveryOptionsSent } from '../schemas/delivery-options.ts';
@@ -72,8 +72,14 @@ export function retryWords(
     return 'As LEAT_RETRY or LEAT_RETRY_DELAYS_MS says, 1, 2 and 4 s unless one is set';
   const name = retry === undefined ? 'Of the service: ' : nameOf(retry);
   const { timesMs } = attemptTimes(delays);
-  const last = timesMs.at(-1) ?? 0;
-  return `${name}${plural(timesMs.length, 'attempt')} within ${span(last / 1000)}, after ${delays.map(span).join(', ')}`;
+  const last = span((timesMs.at(-1) ?? 0) / 1000);
+  const within = delays.some(isSpread) ? `within about ${last}` : `within ${last}`;
+  return `${name}${plural(timesMs.length, 'attempt')} ${within}, after ${delays.map(span).join(', ')}`;
+}
+
+function isSpread(delaySeconds: number): boolean {
+  const { minMs, maxMs } = spreadBounds(delaySeconds * 1000);
+  return minMs < maxMs;
 }
 
 function nameOf(retry: RetrySent): string {

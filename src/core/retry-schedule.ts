@@ -90,6 +90,12 @@ export function spreadDelay(delayMs: number, eventId: string, attempt: number): 
   return Math.round(delayMs * (1 + spread * (2 * fractionOf(`${eventId} ${attempt}`) - 1)));
 }
 
+/** Returns the shortest and the longest wait that {@link spreadDelay} returns. */
+export function spreadBounds(delayMs: number): { readonly minMs: number; readonly maxMs: number } {
+  const most = delayMs <= spreadFromMs ? 0 : spread;
+  return { minMs: Math.round(delayMs * (1 - most)), maxMs: Math.round(delayMs * (1 + most)) };
+}
+
 /** FNV-1a with 32 bits and a final mix, as a fraction of 1. */
 function fractionOf(text: string): number {
   let hash = 0x811c9dc5;

@@ -66,7 +66,7 @@ test('retryWords: names the preset, the number of attempts and the waits', () =>
   assert.equal(retryWords('quick', [9]), 'Quick: 4 attempts within 7 s, after 1 s, 2 s, 4 s');
   assert.equal(
     retryWords({ delays_seconds: [90] }, [9]),
-    '2 attempts within 1 min 30 s, after 1 min 30 s',
+    '2 attempts within about 1 min 30 s, after 1 min 30 s',
   );
 });
 

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { longestDelayMs, scheduleFor, spreadDelay } from '../../src/core/retry-schedule.ts';
+import {
+  longestDelayMs,
+  scheduleFor,
+  spreadBounds,
+  spreadDelay,
+} from '../../src/core/retry-schedule.ts';
 import type { DeliveryOptions } from '../../src/core/types.ts';
 
 const defaults = { retryDelaysMs: [100], retry4xx: [404] };
@@ -54,6 +59,8 @@ describe('spreadDelay', () => {
         assert.equal(spreadDelay(delayMs, id, attempt), spread);
         if (delayMs <= 10_000) assert.equal(spread, delayMs);
         assert.ok(Math.abs(spread - delayMs) <= delayMs / 10 + 1, String(spread));
+        const { minMs, maxMs } = spreadBounds(delayMs);
+        assert.ok(minMs <= spread && spread <= maxMs, `${minMs} ${spread} ${maxMs}`);
         const retry = { delaysSeconds: [delayMs / 1000] };
         assert.ok(spread <= Math.max(longestDelayMs({ retry }), delayMs) + 1);
       }),
