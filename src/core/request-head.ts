@@ -1,3 +1,5 @@
+import { parseAddress } from './address.ts';
+
 /**
  * Rules of RFC 9112 for the head of a request that Node's parser does not enforce. A server and a proxy
  * that read one head differently can take different bytes for the next request, or choose different
@@ -24,7 +26,7 @@ export function statusOfHead(head: RequestHead): 400 | 501 | 505 | undefined {
   const hosts = valuesOf(head, 'host');
   // RFC 9112 section 3.2.
   if (hosts.length > 1 || (hosts.length === 0 && httpVersion === '1.1')) return 400;
-  if (!hosts.every((host) => HOST.test(host)) || !isTarget(target)) return 400;
+  if (!hosts.every(isHost) || !isTarget(target)) return 400;
   return statusOfCodings(httpVersion, valuesOf(head, 'transfer-encoding'));
 }
 
@@ -54,15 +56,27 @@ export function partsOfTarget(target: string): TargetParts | undefined {
   if (target.startsWith('/') || target === '*') return { authority: undefined, path: target };
   const { authority, path = '' } = ABSOLUTE.exec(target)?.groups ?? {};
   // RFC 9110 section 4.2: no empty host and no user information.
-  if (authority === undefined || !HOST.test(authority) || /^(?::|$)/.test(authority))
-    return undefined;
+  if (authority === undefined || !isHost(authority)) return undefined;
   return { authority, path: path.startsWith('/') ? path : `/${path}` };
 }
 
 const ABSOLUTE = /^https?:\/\/(?<authority>[^/?#]*)(?<path>[/?].*)?$/is;
 
-/** RFC 3986 section 3.2: `host[:port]` without user information; may be empty. */
-const HOST = /^(?:\[[0-9a-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})*)(?::[0-9]*)?$/i;
+/**
+ * Returns whether a text is `host[:port]` without user information (RFC 3986 section 3.2). The host of an
+ * http URL is not empty (RFC 9110 section 4.2.1), nor is a label of its name, but for a dot at the end.
+ */
+function isHost(text: string): boolean {
+  const match = HOST.exec(text);
+  const address = match?.groups?.['address'];
+  return match !== null && (address === undefined || parseAddress(address)?.length === 16);
+}
+
+const LABEL = String.raw`(?:[\w~!$&'()*+,;=-]|%[0-9a-f]{2})+`;
+const HOST = new RegExp(
+  String.raw`^(?:\[(?<address>[0-9a-f:.]+)\]|${LABEL}(?:\.${LABEL})*\.?)(?::[0-9]*)?$`,
+  'i',
+);
 
 /** RFC 9112 sections 6.1 and 6.3: the only known coding is `chunked`, and HTTP/1.0 has none. */
 function statusOfCodings(httpVersion: string, headers: readonly string[]): 400 | 501 | undefined {

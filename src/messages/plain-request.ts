@@ -5,12 +5,12 @@ const HEAD_BYTES_MAX = 16 * 1024;
 
 /**
  * A plain request: a narrow subset of RFC 9112 sections 2 to 5. Origin form, visible ASCII and single
- * blanks only, no line folding, `Host` first and once, a name or an address, at most one
+ * blanks only, no line folding, `Host` first and once, a name or an IPv4 address, at most one
  * `Authorization`, and no header that changes how a request or its connection is parsed. The
  * alternatives exclude each other, so that the expression does not backtrack.
  */
 const PLAIN = ((): RegExp => {
-  const host = String.raw`(?:[\w.-]+|\[[\dA-Fa-f:.]+\])(?::\d+)?`;
+  const host = String.raw`[\w-]+(?:\.[\w-]+)*\.?(?::\d+)?`;
   const value = String.raw`[\x21-\x7E][\x20-\x7E]*`;
   const special = [
     'host|authorization|content-length|transfer-encoding|te|trailer|expect|upgrade|keep-alive',

@@ -14,14 +14,16 @@ function statusOf(
 }
 
 describe('Host', () => {
-  test('Host: a host name, an address, a port, nothing', () => {
+  test('Host: a host name or an address, with or without a port', () => {
     for (const host of [
       'a.example',
       'A_b.example:80',
       '127.0.0.1:',
       '[::1]:8080',
       '[::1]',
-      '',
+      '[::ffff:192.0.2.1]',
+      'a.example.',
+      'a.example.:80',
       'x%2Ey',
     ]) {
       assert.equal(statusOf([`Host: ${host}`]), undefined, host);
@@ -39,6 +41,18 @@ describe('Host', () => {
       '[::1',
       '::1',
       '[x]',
+      '',
+      ':',
+      ':8080',
+      '.',
+      '..',
+      '.a',
+      'a..b',
+      'a..:80',
+      '[]',
+      '[:]',
+      '[1.2.3.4]',
+      '[:::1]',
       'a%',
       'a%zz',
       '\u00e4',
@@ -135,6 +149,8 @@ describe('request target', () => {
       'http:///a',
       'http://',
       'http://:80/',
+      'http://../',
+      'http://[:]/',
       'ftp://a/',
       'https:a',
     ];

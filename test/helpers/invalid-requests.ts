@@ -14,6 +14,19 @@ const post =
   (path: string): string =>
     messageText(`POST ${path} HTTP/1.1`, [host, ...headers], body);
 
+/** Has nothing but its Host that keeps a parser of plain requests from taking it. */
+const plainPost = (path: string, name: string): string =>
+  messageText(
+    `POST ${path} HTTP/1.1`,
+    [
+      `Host: ${name}`,
+      'Authorization: Bearer x',
+      'Content-Type: application/json',
+      'Content-Length: 2',
+    ],
+    '{}',
+  );
+
 /** What every HTTP server of Leat rejects: what is wrong, the request for a path, the status. */
 export const invalidRequests: readonly [
   what: string,
@@ -25,6 +38,11 @@ export const invalidRequests: readonly [
   ['a Host with a blank', get('Host: a b'), 400],
   ['a Host with a slash', get('Host: a/b'), 400],
   ['a Host with a user', get('Host: a@b'), 400],
+  ['an empty Host', get('Host:'), 400],
+  ['a Host with a port alone', get('Host: :8080'), 400],
+  ['a Host of dots', get('Host: ..'), 400],
+  ['a Host with brackets around no address', get('Host: [:]'), 400],
+  ['a Host of dots in a POST', (path) => plainPost(path, '..'), 400],
   ['an unknown method', (path) => messageText(`FOO ${path} HTTP/1.1`, [host]), 400],
   ['HTTP/0.9', (path) => `GET ${path}\r\n\r\n`, 505],
   ['HTTP/2.0', (path) => messageText(`GET ${path} HTTP/2.0`, [host]), 505],

@@ -35,7 +35,7 @@ describe('plain request', () => {
     for (const headers of [
       ['Host: x'],
       ['host:x'],
-      ['HOST: x:80', 'Connection: keep-alive', 'Accept: a, b;q=0.1', "X!#$%&'*+.^_`|~9: {}"],
+      ['HOST: x-1.y.:80', 'Connection: keep-alive', 'Accept: a, b;q=0.1', "X!#$%&'*+.^_`|~9: {}"],
       ['Host: x', 'Connection: Keep-Alive', 'Authorizations: y', 'Hosts: y', 'Te-x: 1'],
     ]) {
       assert.deepEqual(read(head('GET / HTTP/1.1', ...headers)), bare, headers.join());
@@ -47,6 +47,9 @@ describe('plain request', () => {
     'Host not first': head(line, 'Accept: x', 'Host: x'),
     'two Hosts': head(line, 'Host: x', 'Host: x'),
     'an empty Host': head(line, 'Host:'),
+    'a Host of dots': head(line, 'Host: ..'),
+    'a Host with an empty label': head(line, 'Host: a..b'),
+    'a Host in brackets': head(line, 'Host: [::1]'),
     'two Authorizations': head(line, 'Host: x', 'Authorization: a', 'authorization: b'),
     'an empty Authorization': head(line, 'Host: x', 'Authorization:'),
     'another method': head('HEAD / HTTP/1.1', 'Host: x'),

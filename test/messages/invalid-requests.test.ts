@@ -52,7 +52,14 @@ describe('an invalid request to the message API', () => {
   }
 
   test('message API: any valid Host, in origin and absolute form', async () => {
-    for (const value of ['a', 'A_b.example:80', '[::1]:8080', '127.0.0.1', '', "a!$&'()*+,;=~:1"]) {
+    for (const value of [
+      'a',
+      'A_b.example:80',
+      '[::1]:8080',
+      '127.0.0.1',
+      'a.',
+      "a!$&'()*+,;=~:1",
+    ]) {
       for (const line of [`GET ${path} HTTP/1.1`, `GET http://other${path} HTTP/1.1`]) {
         assert.equal(
           (await exchange(api.port, messageText(line, [`Host: ${value}`]))).status,

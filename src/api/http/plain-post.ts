@@ -102,7 +102,8 @@ function take(headers: PlainHeaders, name: string, value: string): boolean {
 /** One header: a name, and a value that begins and ends with a visible character. */
 const line = /([\w!#$%&'*+.^`|~-]+): ?([\x21-\x7E](?:[\x20-\x7E]*[\x21-\x7E])?)\r\n/y;
 
-const plainHost = /^(?:[\w.-]+|\[[\dA-Fa-f:.]+\])(?::\d+)?$/;
+/** A name or an IPv4 address; the ordinary parser checks an IPv6 address. */
+const plainHost = /^[\w-]+(?:\.[\w-]+)*\.?(?::\d+)?$/;
 const plainType = /^application\/json(?:; ?charset=utf-8)?$/i;
 
 /** They change how a request, its body, its caller or its connection is read, or the id of its event. */
