@@ -66,15 +66,18 @@ function valueViolation(name: string, value: unknown): string | undefined {
     case 'subject':
       return typeof value === 'string' && value !== '' ? undefined : 'Expected a string, not empty';
     case 'dataschema':
-      return typeof value === 'string' && isUri(value)
+      return typeof value === 'string' && isUri(value) && namesResource.test(value)
         ? undefined
-        : 'Expected a URI with a scheme, such as https://example.com/order.json';
+        : 'Expected a URI with a scheme and a path, such as https://example.com/order.json';
     default: {
       const simple = typeof value === 'string' || typeof value === 'boolean' || isInteger(value);
       return simple ? undefined : 'Expected a string, a boolean or an integer of 32 bits';
     }
   }
 }
+
+/** A URI with an authority or a path: without both, as in `urn:` and `a:?b`, libraries refuse the whole event. */
+const namesResource = /^[^:]+:[^?#]/;
 
 function isInteger(value: unknown): boolean {
   return !isRawJSON(value) && typeof value === 'number' && value === (value | 0);

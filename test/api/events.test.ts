@@ -539,6 +539,11 @@ describe('CloudEvents', () => {
     ['an empty dataschema', { ...event, dataschema: '' }, 'dataschema'],
     ['a dataschema without a scheme', { ...event, dataschema: 'order.json' }, 'dataschema'],
     ['a dataschema with a blank', { ...event, dataschema: 'https://a.example/a b' }, 'dataschema'],
+    ...['http:', 'urn:', 'a:', 'http:?', 'a:?b', 'a:#f'].map((dataschema): (typeof bad)[number] => [
+      `the dataschema ${dataschema}`,
+      { ...event, dataschema },
+      'dataschema',
+    ]),
     ['an object as attribute', { ...event, subject: {} }, 'subject'],
     ['a fraction as attribute', { ...event, sequence: 1.5 }, 'sequence'],
     ['a large number as attribute', { ...event, sequence: 2 ** 31 }, 'sequence'],

@@ -202,11 +202,22 @@ describe('CloudEvents of the library are published', () => {
     const sent = { specversion: '1.0', id: 'r', source: '/shop', type, data: {} };
     const headers = { 'content-type': 'application/cloudevents+json' };
     const bad = [{ subject: '' }, { dataschema: '' }, { dataschema: 'no uri' }, { source: 'a b' }];
+    for (const dataschema of ['http:', 'urn:', 'http:?', 'a:?b', 'a:#f']) bad.push({ dataschema });
     for (const part of bad) {
       assert.throws(() => new CloudEvent({ ...sent, ...part }, true));
       const body = JSON.stringify({ ...sent, ...part });
       const response = await fixture.send('POST', '/api/v2/events', body, headers);
       assert.equal(response.status, 400);
+    }
+  });
+
+  test('a dataschema that the library takes is taken', async () => {
+    for (const dataschema of ['http://', 'http:/', 'a:b', 'urn:a', 'http://?x', 'mailto:a@b.c']) {
+      const event = new CloudEvent(
+        { id: dataschema, source: '/s', type, dataschema, data: {} },
+        true,
+      );
+      await send(HTTP.structured(event));
     }
   });
 
