@@ -130,14 +130,15 @@ async function tokenGrantFor(
   const unsupported = checkGrantType(parameters.get('grant_type'));
   if (unsupported !== undefined) return unsupported;
 
-  const audience = audienceIn(parameters);
+  const managementForms = managementAudiences(tenant.domain, issuer);
+  const audience = audienceIn(parameters, managementForms);
   if (audience instanceof TokenError) return audience;
 
   const proof = { tenant, issuer, authorization, parameters, now };
   const client = await authenticateClient(clients, proof);
   if (client instanceof TokenError) return client;
 
-  const target = managementAudiences(tenant.domain, issuer).includes(audience)
+  const target = managementForms.includes(audience)
     ? managementTarget(tenant, managementTokenSeconds)
     : await findTarget(store.apis, tenant, audience);
   if (target instanceof TokenError) return target;
@@ -154,9 +155,14 @@ async function tokenGrantFor(
 }
 
 /** Returns the API that is asked for: by `audience`, or by `resource`, its name in RFC 8707 section 2. */
-function audienceIn(parameters: Parameters): string | TokenError {
+function audienceIn(
+  parameters: Parameters,
+  managementForms: readonly string[],
+): string | TokenError {
   const [audience, resource] = [parameters.get('audience'), parameters.get('resource')];
-  if (audience !== undefined && resource !== undefined && audience !== resource) {
+  const sent = [audience, resource].filter((value) => value !== undefined);
+  const areForms = sent.every((value) => managementForms.includes(value));
+  if (new Set(sent).size > 1 && !areForms) {
     const description = 'audience and resource name two APIs: send one of them';
     return new TokenError(400, 'invalid_target', description);
   }

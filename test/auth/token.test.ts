@@ -134,6 +134,12 @@ describe('issued token', () => {
     for (const asked of [{ audience: undefined }, { audience: '' }, { audience: AUDIENCE }]) {
       assert.equal(claimsOf(await requestToken({ ...asked, resource: AUDIENCE }))['aud'], AUDIENCE);
     }
+    for (const [audience, resource] of [
+      ['/api/v2/', AUDIENCE],
+      [AUDIENCE, '/api/v2/'],
+    ] as const) {
+      assert.equal(claimsOf(await requestToken({ audience, resource }))['aud'], AUDIENCE);
+    }
     const { status, body } = await requestToken({ audience: AUDIENCE, resource: MESSAGES });
     assert.deepEqual([status, body['error']], [400, 'invalid_target']);
     const none = await requestToken({ audience: undefined, resource: `${AUDIENCE}x` });
