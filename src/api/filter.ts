@@ -3,7 +3,7 @@ import type { Filter } from '../core/filter-program.ts';
 import { sizeOf } from '../core/json-parts.ts';
 import { runSync } from '../core/slices.ts';
 import { lossOf, readVerbatim } from '../core/verbatim.ts';
-import { depthMax, depthReason } from './http/body.ts';
+import { bomReason, depthMax, depthReason } from './http/body.ts';
 import { badBody, badQuery, quoted } from './http/problem.ts';
 
 /** Parses a filter that was sent as a field of the body. Throws 400. */
@@ -32,8 +32,8 @@ function conditionOf(text: string, property: string, description: string): unkno
   try {
     condition = JSON.parse(text);
   } catch {
-    const reason = `Expected JSON such as {"data.object.plan":"pro"} but found ${quoted(text)}`;
-    throw badQuery(reason, property, description);
+    const expected = `Expected JSON such as {"data.object.plan":"pro"} but found ${quoted(text)}`;
+    throw badQuery(text.startsWith('\uFEFF') ? bomReason : expected, property, description);
   }
   if (runSync(sizeOf(Buffer.from(text))).depth > depthMax) {
     throw badQuery(depthReason, property, description);

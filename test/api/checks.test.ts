@@ -477,13 +477,18 @@ describe('the body', () => {
     }
   });
 
-  test('a byte order mark at the start of a body is named', async () => {
+  test('a byte order mark at the start of a body, and of a filter in the query, is named', async () => {
     for (const path of ['/event-streams', '/events']) {
       const response = await fixture.send('POST', path, '\uFEFF{}');
       const reason = 'Not valid JSON: it begins with a byte order mark (U+FEFF), send it without';
       assert.equal(response.status, 400);
       assert.ok(response.body.message.includes(`'${reason}' on property body`), response.text);
     }
+    const filter = encodeURIComponent('\uFEFF{"type":"a.b"}');
+    const search = await fixture.send('GET', `/event-log?filter=${filter}`);
+    const reason = 'Not valid JSON: it begins with a byte order mark (U+FEFF), send it without';
+    assert.equal(search.status, 400);
+    assert.ok(search.body.message.includes(`'${reason}' on property filter`), search.text);
     const text = 'The body begins with a byte order mark (U+FEFF), send it without';
     const form = { 'content-type': 'application/x-www-form-urlencoded' };
     for (const [body, headers] of [

@@ -303,7 +303,8 @@ function textOf(bytes: Uint8Array): string {
 }
 
 /** RFC 8259 section 8.1: senders must not add one. */
-const bomReason = 'Not valid JSON: it begins with a byte order mark (U+FEFF), send it without';
+export const bomReason =
+  'Not valid JSON: it begins with a byte order mark (U+FEFF), send it without';
 
 /** V8 parses without recursion, so depth is safe here. */
 function parseJson(text: string): unknown {
