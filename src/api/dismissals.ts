@@ -6,9 +6,9 @@ import {
   type DismissalShown,
 } from '../schemas/dismissals.ts';
 import { failurePreview } from '../schemas/failures.ts';
-import type { Dismissal } from '../store/port/dismissals.ts';
+import type { Dismissal, Reopened } from '../store/port/dismissals.ts';
 import type { Store } from '../store/port/store.ts';
-import { conflict } from './http/problem.ts';
+import { conflict, type Problem } from './http/problem.ts';
 import { type FailureWorkDeps, previewOrBegin } from './failure-selection.ts';
 import { noDismissal, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
@@ -40,11 +40,8 @@ function dismissFailures(deps: FailureWorkDeps): Operation {
     response: dismissal,
     response200: failurePreview,
     errors: [404, 409],
-    handle: async (call) => {
-      const result = await previewOrBegin(deps, call, 'dismissals');
-      if ('preview' in result) return { status: 200, body: result.preview };
-      return { body: await shownBy(deps.store, call.tenant.id, result.id) };
-    },
+    handle: (call) =>
+      previewOrBegin(deps, call, 'dismissals', (id) => shownBy(deps.store, call.tenant.id, id)),
   });
 }
 
@@ -74,7 +71,7 @@ function reopenDismissal({ store, failureSteps, settings }: DismissalDeps): Oper
     path: '/dismissals/:dismissal_id/reopen',
     summary: 'Open the failures of a dismissal again',
     description:
-      'Those that are as the dismissal left them and whose events are kept; nothing is sent. 409 too_many_failures where an event stream would have as many open failures as disable it.',
+      'Those that are as the dismissal left them and whose events are kept; nothing is sent. 409 too_many_failures where an enabled event stream would have as many open failures as disable it.',
     scopes: ['update:event_deliveries'],
     params: dismissalParams,
     success: 202,
@@ -83,25 +80,26 @@ function reopenDismissal({ store, failureSteps, settings }: DismissalDeps): Oper
     handle: async ({ tenant, params: { dismissal_id: id }, entry }) => {
       const { dismissals } = store.recording(entry(id));
       const result = await dismissals.reopen(tenant.id, id, settings.disableTotal);
-      if (typeof result === 'object') throw reopenRefusals[result.refused](settings.disableTotal);
+      if (typeof result === 'object') throw reopenRefusal(result, settings.disableTotal);
+      const body = await shownBy(store, tenant.id, id);
       if (result === 'accepted') failureSteps.begin(id, () => store.dismissals.step(tenant.id, id));
-      return { body: await shownBy(store, tenant.id, id) };
+      return { body };
     },
   });
 }
 
-const reopenRefusals = {
-  running: () =>
-    conflict(
+function reopenRefusal(refusal: Exclude<Reopened, 'accepted' | 'unknown'>, limit: number): Problem {
+  if (refusal.refused === 'running') {
+    return conflict(
       'The dismissal is at work. Repeat the request when its status is done.',
       'dismissal_running',
-    ),
-  too_many_failures: (limit: number) =>
-    conflict(
-      `An event stream would have ${limit} open failures, at which it is disabled. Redeliver failures, or dismiss others, then repeat the request.`,
-      'too_many_failures',
-    ),
-};
+    );
+  }
+  return conflict(
+    `The event stream ${refusal.stream} would have ${limit} open failures or more, at which it is disabled. Disable it, then repeat the request: a disabled one takes any number, and redeliveries are sent to it.`,
+    'too_many_failures',
+  );
+}
 
 async function shownBy(
   store: Pick<Store, 'dismissals'>,

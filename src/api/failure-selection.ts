@@ -23,26 +23,31 @@ export interface FailureWorkDeps {
 
 type SelectionCall = Call<unknown, unknown, SelectionSent>;
 
-/** Counts what a request with `dry_run` matches; accepts another one, whose work begins then. */
-export async function previewOrBegin(
+/**
+ * Counts what a request with `dry_run` matches; accepts another one. Its work begins after the response was
+ * read, so that this shows what was accepted.
+ */
+export async function previewOrBegin<Shown>(
   { store, random, failureSteps }: FailureWorkDeps,
   call: SelectionCall,
   kind: 'dismissals' | 'redeliveries',
-): Promise<{ readonly preview: FailurePreviewShown } | { readonly id: string }> {
+  read: (id: string) => Promise<Shown>,
+): Promise<{ status: 200; body: FailurePreviewShown } | { body: Shown }> {
   const { tenant, body, now, caller, entry } = call;
   const selection = selectionOf(body);
   await requireStreams(store, tenant.id, body);
   const streams = body.event_stream_ids;
   if (body.dry_run === true) {
     const failing = await store.dismissals.streams(tenant.id, streams);
-    return { preview: await previewOf(store, call, failing, selection) };
+    return { status: 200, body: await previewOf(store, call, failing, selection) };
   }
   const id = makeId(kind === 'dismissals' ? 'dsm_' : 'rdl_', now, random);
   const request = { tenant: tenant.id, id, streams, selection, createdBy: nameOfCaller(caller) };
   const result = await store.recording(entry(id, ...(streams ?? [])))[kind].create(request);
   if (result !== 'accepted') throw refusals[result.refused](kind);
+  const shown = await read(id);
   failureSteps.begin(id, () => store[kind].step(tenant.id, id));
-  return { id };
+  return { body: shown };
 }
 
 const refusals = {

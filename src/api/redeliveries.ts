@@ -44,11 +44,8 @@ function start(deps: RedeliveryDeps): Operation {
     response: redeliveryProgress,
     response200: failurePreview,
     errors: [404, 409],
-    handle: async (call) => {
-      const result = await previewOrBegin(deps, call, 'redeliveries');
-      if ('preview' in result) return { status: 200, body: result.preview };
-      return { body: await shownBy(deps.store, call.tenant.id, result.id) };
-    },
+    handle: (call) =>
+      previewOrBegin(deps, call, 'redeliveries', (id) => shownBy(deps.store, call.tenant.id, id)),
   });
 }
 

@@ -75,7 +75,10 @@ export function createUpkeep(given: UpkeepDeps): Upkeep {
   const runRound = async (signal: AbortSignal): Promise<void> => {
     if (!mayWork()) return;
     const lease = await acquireLease(deps);
-    if (lease === undefined) return;
+    if (lease === undefined) {
+      await runJobs(deps, worksOf(store), async () => !signal.aborted && mayWork(), signal);
+      return;
+    }
     const mayContinue = async (): Promise<boolean> => !signal.aborted && mayWork() && lease.renew();
     await store.upkeep.prepare().catch((error: unknown) => report(error, 'prepare'));
     await runJobs(deps, await jobsOf(deps, steps, tenants), mayContinue, signal);
@@ -149,12 +152,9 @@ async function jobsOf(
     [{ name: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
     // The record of a replay has the retention of the events that it sent.
     [{ name: 'replays', step: () => store.replays.prune(events) }],
+    ...worksOf(store),
     [
-      { name: 'dismissals', step: () => continueWork(store.dismissals) },
       { name: 'old dismissals', step: () => store.dismissals.prune(results) },
-    ],
-    [
-      { name: 'redeliveries', step: () => continueWork(store.redeliveries) },
       { name: 'old redeliveries', step: () => store.redeliveries.prune(results) },
     ],
     [{ name: 'audit log', step: () => store.auditLog.prune(entries) }],
@@ -172,6 +172,17 @@ async function jobsOf(
         return pruned > 0 ? pruned : store.eventLog.prune(tenant, take);
       },
     })),
+  ];
+}
+
+/**
+ * Jobs of every process, without the lease: after a crash they would wait until it ends, and several
+ * callers at once do no harm.
+ */
+function worksOf({ dismissals, redeliveries }: UpkeepDeps['store']): Jobs[] {
+  return [
+    [{ name: 'dismissals', step: () => continueWork(dismissals) }],
+    [{ name: 'redeliveries', step: () => continueWork(redeliveries) }],
   ];
 }
 

@@ -8,7 +8,7 @@ let fixture: ApiFixture;
 let storeFixture: Fixture;
 
 before(async () => {
-  fixture = await openApiFixture();
+  fixture = await openApiFixture({ disableTotal: 3 });
   storeFixture = fixtureOf(fixture.auth.store, fixture.auth.tenant.id, fixture.auth.time);
 });
 after(() => fixture.close());
@@ -124,7 +124,10 @@ describe('dismissals', () => {
     const { stream, ids } = await failing(503, 503);
     const { id } = (await dismiss({ event_stream_ids: [stream.id] })).body;
     const response = await fixture.send('POST', `/dismissals/${id}/reopen`);
-    assert.deepEqual([response.status, response.body.id], [202, id]);
+    assert.deepEqual(
+      [response.status, response.body.id, response.body.status],
+      [202, id, 'running'],
+    );
     const { body } = await doneDismissal(fixture, id);
     assert.deepEqual([body.dismissed, (body as { reopened?: number }).reopened], [2, 2]);
     assert.equal((await storeFixture.health(stream)).total, 2);
@@ -133,6 +136,29 @@ describe('dismissals', () => {
     const unknown = await fixture.send('POST', '/dismissals/dsm_AAAAAAAAAAAAAAAAAAAAAA/reopen');
     const message = 'The dismissal does not exist: dsm_AAAAAAAAAAAAAAAAAAAAAA';
     assert.deepEqual([unknown.status, unknown.body.message], [404, message]);
+  });
+
+  test('dismissals: reopen is 409 at the limit of open failures, and 202 once the stream is disabled', async () => {
+    const { stream } = await failing(503, 503, 503);
+    const { id } = (await dismiss({ event_stream_ids: [stream.id] })).body;
+    const reopen = () => fixture.send('POST', `/dismissals/${id}/reopen`);
+    const refused = await reopen();
+    assert.deepEqual([refused.status, refused.body.errorCode], [409, 'too_many_failures']);
+    assert.match(
+      refused.body.message,
+      new RegExp(`${stream.id} would have 3 open failures or more`),
+    );
+    assert.match(refused.body.message, /Disable it, then repeat the request/);
+    // The operation would wait for the owner, which is none here.
+    await fixture.auth.store.streams.update(stream.tenant, stream.id, (was) => ({
+      after: { ...was, status: 'disabled' },
+    }));
+    assert.equal((await reopen()).status, 202);
+    await doneDismissal(fixture, id);
+    assert.equal((await storeFixture.health(stream)).total, 3);
+    const enabled = { status: 'enabled' };
+    const early = await fixture.send('PATCH', `/event-streams/${stream.id}`, enabled);
+    assert.deepEqual([early.status, early.body.errorCode], [409, 'too_many_failures']);
   });
 
   test('dismissals: an unknown stream and an unknown dismissal are 404', async () => {

@@ -17,7 +17,7 @@ const streams = 4;
 const events = 600;
 const failures = streams * events;
 const settings = { LEAT_DISABLE_CONSECUTIVE: '1000', LEAT_DISABLE_TOTAL: '2000' };
-/** Another node continues after a round of upkeep, which may take a minute to begin. */
+/** The deliveries of a node that crashed wait for its lease, and another node continues within a minute. */
 const stallMs = 240_000;
 
 interface Nodes {
@@ -61,7 +61,7 @@ async function onPostgres(t: TestContext): Promise<Nodes> {
   return { leat, crash, crashAgain: isAll ? crash : async () => undefined };
 }
 
-type Counts = Readonly<Record<'delivered' | 'failed' | 'dismissed', number>>;
+type Counts = Readonly<Record<'delivered' | 'failed' | 'dismissed' | 'reopened', number>>;
 
 /** The progress of a redelivery or a dismissal, each with its own counts. */
 interface Progress extends Partial<Counts> {
@@ -150,7 +150,7 @@ describe('kill -9 during requests about many failures', { concurrency: 2 }, () =
     ['PostgreSQL with two nodes', onPostgres],
   ] as const) {
     test(
-      `${engine}: redeliveries finish and add up, a cancelled one sends nothing more, and so does a dismissal`,
+      `${engine}: redeliveries finish and add up, a cancelled one sends nothing more, and dismissals are done and undone`,
       { tags: ['long'] },
       async (t) => {
         const endpoint = await startEndpoint();
@@ -206,6 +206,14 @@ describe('kill -9 during requests about many failures', { concurrency: 2 }, () =
         assert.deepEqual([done.dismissed, done.skipped], [failures / 2, 0]);
         assert.deepEqual(await openFailures(nodes), [0, 0]);
         assert.equal(arrivedAfter(endpoint, beforeDismissed), 0);
+
+        const closed = `dismissals/${dismissal.id}`;
+        const reopening = await nodes.leat().send('POST', `/api/v2/${closed}/reopen`);
+        assert.equal(reopening.status, 202);
+        await nodes.crash();
+        const { reopened } = await over(nodes, closed, 'done');
+        assert.equal(reopened, failures / 2);
+        assert.deepEqual(await openFailures(nodes), [failures / 2, failures / 2]);
       },
     );
   }

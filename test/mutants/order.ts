@@ -214,8 +214,8 @@ export const orderMutants: readonly Mutant[] = [
   {
     name: 'a step that begins its stream anew',
     file: 'store/directory/failure-work.ts',
-    before: 'isEnd ? firstKey : read);',
-    after: 'firstKey);',
+    before: 'position: row.position, after: read }',
+    after: 'position: row.position, after: firstKey }',
     killedBy: by(
       'store/sqlite',
       'dismiss: thousands of failures are dismissed in steps, which another process continues',

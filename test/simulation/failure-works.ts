@@ -143,16 +143,11 @@ export class FailureWorks {
       if (result !== 'done') this.#core.violate('requested', `${id} has no work left`);
       return undefined;
     }
-    const streamId = [...work.streams.keys()][work.position];
-    if (streamId === undefined) {
-      work.work = 'none';
-      if (result !== 'done') this.#core.violate('requested', `${id} is over, and goes on`);
-      return undefined;
-    }
+    const streamId = [...work.streams.keys()][work.position] ?? '';
     const stream = this.#core.streams.get(streamId);
     const fates = work.streams.get(streamId);
     if (stream === undefined || stream.isDeleted || fates === undefined) {
-      work.position += 1;
+      this.#passStream(work, result);
       return undefined;
     }
     if (work.work === 'cancelling') giveBack(stream, fates);
@@ -163,9 +158,18 @@ export class FailureWorks {
       return stream;
     }
     for (const [eventId, fate] of fates) if (fate === 'unread') fates.set(eventId, 'skipped');
-    Object.assign(work, { position: work.position + 1, after: undefined });
+    this.#passStream(work, result);
     this.#tables.check(stream);
     return stream;
+  }
+
+  /** Notes that a step is done with a stream: the one of the last stream is the last one. */
+  #passStream(work: Work, result: StepResult): void {
+    Object.assign(work, { position: work.position + 1, after: undefined });
+    const isOver = work.position >= work.streams.size;
+    if (isOver) work.work = 'none';
+    if (isOver !== (result === 'done'))
+      this.#core.violate('requested', `the last step of ${work.request.id} is over: ${isOver}`);
   }
 
   #begin(work: Work, stream: SimulatedStream, fates: Map<string, Fate>, now: number): void {
@@ -220,6 +224,10 @@ export class FailureWorks {
     const isRunning = typeof result === 'object' && result.refused === 'running';
     if (isRunning !== (work.work !== 'none'))
       this.#core.violate('requested', `${id} is ${work.work}, its reopening ${isRunning}`);
+    if (typeof result === 'object' && result.refused === 'too_many_failures') {
+      if (!this.#isEnabled(result.stream))
+        this.#core.violate('requested', `${id}: ${result.stream} is disabled, and has a limit`);
+    }
     if (result === 'accepted') work.reopenBelow = below;
   }
 
@@ -238,8 +246,8 @@ export class FailureWorks {
       work.closed.get(stream.id)?.delete(eventId);
       worked = stream;
     }
-    const isFull = ({ counts }: SimulatedStream): boolean =>
-      model.healthOf(counts).total + 1 >= below;
+    const isFull = ({ id, counts }: SimulatedStream): boolean =>
+      this.#isEnabled(id) && model.healthOf(counts).total + 1 >= below;
     for (const [stream, { eventId, offset = 0 }] of this.#closedOf(work)) {
       const isKept = stream.log.model.log.some((event) => event.offset === offset);
       const mayOpen = isKept && !stream.counts.rows.has(eventId) && !isFull(stream);
@@ -253,6 +261,13 @@ export class FailureWorks {
     }
     if (worked !== undefined) this.#tables.check(worked);
     return worked;
+  }
+
+  /** Whether a stream may have a limit of open failures. */
+  #isEnabled(id: string): boolean {
+    const row = this.#core.deps.sharedStore.db.get<{ status: string }>`
+      select status from streams where id = ${id}`;
+    return row?.status === 'enabled';
   }
 
   #closedOf({ closed }: Work): (readonly [SimulatedStream, model.ModelRow])[] {

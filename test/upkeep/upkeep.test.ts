@@ -319,6 +319,23 @@ test('a round does nothing while the clock of this process is wrong, or another 
   assert.equal(await store.log.firstSince(tenant, 0), 2);
 });
 
+test('a process without the lease continues requests about failures, and nothing else', async (t) => {
+  const { store, round } = await openFixture(t);
+  const stepped: string[] = [];
+  const workOf = (id: string) => ({
+    unfinished: async () => (stepped.includes(id) ? [] : [{ tenant: 1, id }]),
+    step: async () => {
+      stepped.push(id);
+      return 'done' as const;
+    },
+  });
+  const led = { ...store.upkeep, lead: () => Promise.resolve(false) };
+  const dismissals = { ...store.dismissals, ...workOf('dsm_1') };
+  const redeliveries = { ...store.redeliveries, ...workOf('rdl_1') };
+  await round({ store: { ...store, upkeep: led, dismissals, redeliveries } });
+  assert.deepEqual(stepped, ['dsm_1', 'rdl_1']);
+});
+
 test('a lagging stream is reported once at 50, 75 and 90 %, and then disabled', async (t) => {
   const { store, clock, alerts, round } = await openFixture(t);
   const { id: tenant } = await addTenant(store, 'main');

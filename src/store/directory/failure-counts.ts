@@ -142,6 +142,7 @@ export function* openAfter(
   { tenant, stream }: { readonly tenant: number; readonly stream: string },
   { failedAt, id }: FailureKey,
   selection: FailureSelection,
+  take = stepMax,
 ): Command<OpenFailure[]> {
   return yield* sql.all<OpenFailure>`
     select d.event_id as id, d."offset", d.failed_at as "failedAt", d.state, d.attempt, d.redelivery,
@@ -149,5 +150,5 @@ export function* openAfter(
     from deliveries d
     where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
       and (d.failed_at, d.event_id) > (${failedAt}, ${id})
-    order by d.failed_at, d.event_id limit ${stepMax}`;
+    order by d.failed_at, d.event_id limit ${take}`;
 }

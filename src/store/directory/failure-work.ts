@@ -150,20 +150,22 @@ function* step(runs: Runs, kind: WorkKind, tenant: number, id: string): Command<
     select selection, work, position, after_at, after_event, created_at from ${kind.requests}
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined || row.work === 'none') return { result: 'done' };
-  const next = yield* sql.get<{ stream: string }>`
+  const [next, later] = yield* sql.all<{ stream: string }>`
     select stream from ${kind.streams}
-    where tenant = ${tenant} and id = ${id} and stream > ${row.position} order by stream limit 1`;
+    where tenant = ${tenant} and id = ${id} and stream > ${row.position} order by stream limit 2`;
+  // Programs of before left the end to a step of its own.
   if (next === undefined) {
-    yield* sql.run`
-      update ${kind.requests} set work = 'none' where tenant = ${tenant} and id = ${id}`;
+    yield* moveTo(kind, { tenant, id }, { work: 'none', position: row.position, after: firstKey });
     return { result: 'done' };
   }
   const { stream } = next;
+  // The end belongs to the step that does the last work: a process may crash after it.
+  const passed = { work: later === undefined ? 'none' : row.work, position: stream } as const;
   const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
   if (run === undefined) {
     yield* leaveWork(kind, { tenant, stream, id });
-    yield* moveTo(kind, { tenant, id }, stream, firstKey);
-    return { result: 'more' };
+    yield* moveTo(kind, { tenant, id }, { ...passed, after: firstKey });
+    return { result: later === undefined ? 'done' : 'more' };
   }
   const request = { id, work: row.work, acceptedAt: row.created_at, now };
   const after = { failedAt: row.after_at, id: row.after_event };
@@ -172,7 +174,9 @@ function* step(runs: Runs, kind: WorkKind, tenant: number, id: string): Command<
     selection: JSON.parse(row.selection) as FailureSelection,
   });
   yield* addProgress(kind, { tenant, stream, id }, { ...acted, isEnd });
-  yield* moveTo(kind, { tenant, id }, isEnd ? stream : row.position, isEnd ? firstKey : read);
+  const reached = { work: row.work, position: row.position, after: read } as const;
+  yield* moveTo(kind, { tenant, id }, isEnd ? { ...passed, after: firstKey } : reached);
+  if (isEnd && later === undefined) return { result: 'done', stream };
   return { result: acted.waitsFor < 0 ? 'more' : 'waiting', stream };
 }
 
@@ -183,7 +187,8 @@ function* actOn(
   work: WorkStep,
   { after, selection }: { readonly after: FailureKey; readonly selection: FailureSelection },
 ): Command<{ readonly acted: Acted; readonly read: FailureKey; readonly isEnd: boolean }> {
-  const all = yield* openAfter(run, after, selection);
+  const found = yield* openAfter(run, after, selection, stepMax + 1);
+  const all = found.slice(0, stepMax);
   const failures = all.filter(({ matches }) => matches === 1);
   const acted = yield* kind.act(run, failures, work);
   const waitsFor = failures[acted.waitsFor];
@@ -193,7 +198,7 @@ function* actOn(
   }
   const last = all.at(-1);
   const { failedTo = Infinity } = selection;
-  const isEnd = last === undefined || all.length < stepMax || last.failedAt >= failedTo;
+  const isEnd = last === undefined || found.length === all.length || last.failedAt >= failedTo;
   return { acted, read: last ?? after, isEnd };
 }
 
@@ -221,12 +226,11 @@ function* addProgress(
 function moveTo(
   kind: WorkKind,
   { tenant, id }: Omit<WorkStream, 'stream'>,
-  position: string,
-  after: FailureKey,
+  { work, position, after }: Pick<WorkRow, 'work' | 'position'> & { readonly after: FailureKey },
 ): Statement<number> {
   return sql.run`
     update ${kind.requests}
-    set position = ${position}, after_at = ${after.failedAt}, after_event = ${after.id}
+    set work = ${work}, position = ${position}, after_at = ${after.failedAt}, after_event = ${after.id}
     where tenant = ${tenant} and id = ${id}`;
 }
 

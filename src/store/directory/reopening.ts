@@ -1,4 +1,4 @@
-import type { Offset } from '../../core/types.ts';
+import type { Offset, StreamStatus } from '../../core/types.ts';
 import { dayMs } from '../../core/units.ts';
 import type { Reopened } from '../port/dismissals.ts';
 import type { StepResult } from '../port/failure-work.ts';
@@ -22,8 +22,8 @@ const stepMax = 100;
 const targetsMax = 1000;
 
 /**
- * Begins to open what a dismissal closed. Nothing changes where a stream would have `below` open failures;
- * `undefined` for an unknown dismissal.
+ * Begins to open what a dismissal closed. Nothing changes where an enabled stream would have `below` open
+ * failures; `undefined` for an unknown dismissal.
  */
 export function* beginReopening(
   { tenant, id }: DismissalKey,
@@ -33,12 +33,18 @@ export function* beginReopening(
     select work from dismissals where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined) return undefined;
   if (row.work !== 'none') return { refused: 'running' };
-  const streams = yield* sql.all<{ stream: string; total: number }>`
-    select d.stream, cast(coalesce(max(r.total_failures), 0) + count(*) as bigint) as total
+  const streams = yield* sql.all<{
+    stream: string;
+    total: number;
+    status: StreamStatus | null;
+  }>`
+    select d.stream, cast(coalesce(max(r.total_failures), 0) + count(*) as bigint) as total,
+      max(s.status) as status
     from dismissed_events d
     left join runs r on r.tenant = d.tenant and r.stream = d.stream
+    left join streams s on s.tenant = d.tenant and s.id = d.stream
     where d.tenant = ${tenant} and d.dismissal = ${id} group by d.stream order by d.stream`;
-  const full = streams.find(({ total }) => total >= below);
+  const full = streams.find(({ total, status }) => status === 'enabled' && total >= below);
   if (full !== undefined) return { refused: 'too_many_failures', stream: full.stream };
   yield* sql.run`
     update dismissals set reopen_below = ${below} where tenant = ${tenant} and id = ${id}`;
@@ -75,15 +81,17 @@ export function* stepReopening(runs: Runs, { tenant, id }: DismissalKey): Comman
   if (below === undefined) return { result: 'done' };
   const rows = yield* sql.all<ClosedRow>`
     select stream, "offset", event_id as id from dismissed_events
-    where tenant = ${tenant} and dismissal = ${id} order by stream, "offset" limit ${stepMax}`;
+    where tenant = ${tenant} and dismissal = ${id} order by stream, "offset" limit ${stepMax + 1}`;
   const [first] = rows;
-  if (first === undefined) {
+  const own = rows.slice(0, stepMax).filter((each) => each.stream === first?.stream);
+  // The end belongs to the step that opens the last one: a process may crash after it.
+  const isEnd = own.length === rows.length;
+  if (isEnd) {
     yield* sql.run`
       update dismissals set reopen_below = null where tenant = ${tenant} and id = ${id}`;
-    return { result: 'done' };
   }
+  if (first === undefined) return { result: 'done' };
   const { stream } = first;
-  const own = rows.filter((each) => each.stream === stream);
   const run = yield* runs.lock(tenant, stream);
   const open = run === undefined ? [] : yield* toOpen(runs, run, own, below);
   if (run !== undefined && open.length > 0) yield* openAgain(runs, run, id, open);
@@ -93,12 +101,12 @@ export function* stepReopening(runs: Runs, { tenant, id }: DismissalKey): Comman
     update dismissed_events set dismissal = null
     where tenant = ${tenant} and stream = ${stream} and dismissal = ${id}
       and "offset" ${oneOfNumbers(offsets)}`;
-  return { result: 'more', stream };
+  return { result: isEnd ? 'done' : 'more', stream };
 }
 
 /**
- * Returns those that are as the dismissal left them, of events that the log still has, as far as the stream
- * may have open failures: a replay may have delivered one, or made it a failure again.
+ * Returns those that are as the dismissal left them, of events that the log still has, as far as an enabled
+ * stream may have open failures: a replay may have delivered one, or made it a failure again.
  */
 function* toOpen(
   runs: Runs,
@@ -106,7 +114,8 @@ function* toOpen(
   rows: readonly ClosedRow[],
   below: number,
 ): Command<readonly ClosedRow[]> {
-  const { tenant, stream, health } = run;
+  const { tenant, stream, health, status } = run;
+  const openMax = status === 'enabled' ? below - 1 - health.total : Infinity;
   const [oldest, present] = yield* together(
     runs.oldestAfter(tenant, 0),
     sql.all<{ id: string }>`
@@ -116,7 +125,7 @@ function* toOpen(
   const known = new Set(present.map(({ id }) => id));
   const open: ClosedRow[] = [];
   for (const row of rows) {
-    if (health.total + open.length + 1 >= below) break;
+    if (open.length >= openMax) break;
     if (row.offset < oldest || known.has(row.id)) continue;
     if ((yield* endOf(run, row.id)) === 'dismissed') open.push(row);
   }

@@ -16,8 +16,8 @@ export interface DismissalStore extends FailureWorkStore {
   get(tenant: number, id: string): Promise<Dismissal | undefined>;
   /**
    * Opens what a dismissal closed, in the steps of {@link FailureWorkStore.step}: failures of the log whose
-   * events are kept, and that nothing has changed since. Nothing changes where a stream would have `below` open
-   * failures, or before the dismissal is done.
+   * events are kept, and that nothing has changed since. Nothing changes where an enabled stream would have `below`
+   * open failures, or before the dismissal is done.
    */
   reopen(tenant: number, id: string, below: number): Promise<Reopened>;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Node, Stream } from '../../../src/core/types.ts';
+import type { Node, Stream, StreamStatus } from '../../../src/core/types.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import { newEntry } from './audit-log.ts';
 import type { Engine } from './engine.ts';
@@ -77,6 +77,13 @@ async function takeOver(
   return { node, owned };
 }
 
+async function setStatus({ store }: Fixture, stream: Stream, status: StreamStatus): Promise<void> {
+  const result = await store.streams.update(stream.tenant, stream.id, (before) => ({
+    after: { ...before, status },
+  }));
+  assert.ok('updated' in result);
+}
+
 /** Defines the tests of failures that are closed without being sent. */
 export function dismissalsContract(engine: Engine): void {
   describe(`${engine.name}: dismissals.dismiss`, () => dismissContract(engine));
@@ -96,6 +103,21 @@ async function reopen({ store, tenant }: Fixture, id: string, below = noLimit): 
   const { status, reopened } = (await store.dismissals.get(tenant, id)) ?? {};
   assert.equal(status, 'done');
   return reopened ?? 0;
+}
+
+/** Asserts that failures of two streams end with the last of these steps, and returns the request. */
+async function assertEndsAfter(
+  { store, tenant }: Fixture,
+  kind: 'dismissals' | 'redeliveries',
+  [id, steps]: readonly [string, number],
+): Promise<void> {
+  for (let step = 1; step < steps; step += 1) {
+    assert.equal(await store[kind].step(tenant, id), 'more');
+    assert.equal((await store[kind].unfinished(10)).length, 1);
+  }
+  assert.equal(await store[kind].step(tenant, id), 'done');
+  assert.deepEqual(await store[kind].unfinished(10), []);
+  assert.equal(await store[kind].step(tenant, id), 'done');
 }
 
 function reopenContract(engine: Engine): void {
@@ -184,6 +206,42 @@ function reopenContract(engine: Engine): void {
     while ((await dismissals.step(tenant, id)) !== 'done');
     assert.equal((await dismissals.get(tenant, id))?.reopened, 1);
     assert.equal((await fixture.health(stream))?.total, 2);
+  });
+
+  test('reopen: a disabled stream takes as many as it had, and an enabled one up to its limit', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, events } = await withFailures(fixture, [503, 503, 503]);
+    const id = await startWork(store, 'dismissals', { tenant });
+    const full = { refused: 'too_many_failures', stream: stream.id };
+    assert.deepEqual(await store.dismissals.reopen(tenant, id, 3), full);
+    await setStatus(fixture, stream, 'disabled');
+    assert.equal(await reopen(fixture, id, 3), 3);
+    assert.deepEqual(await openIds(fixture, stream), idsOf(events));
+    assert.equal((await fixture.health(stream))?.total, 3);
+    const next = await startWork(store, 'dismissals', { tenant });
+    assert.equal(await store.dismissals.reopen(tenant, next, 3), 'accepted');
+    // Enabled in the meantime: it would be disabled again.
+    await setStatus(fixture, stream, 'enabled');
+    while ((await store.dismissals.step(tenant, next)) !== 'done');
+    assert.equal((await store.dismissals.get(tenant, next))?.reopened, 2);
+  });
+
+  test('requests about many failures are over with the step that does the last work', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    await withFailures(fixture, [503, 503]);
+    await withFailures(fixture, [503], 'user.deleted');
+    const dismissal = await startWork(store, 'dismissals', { tenant }, 0);
+    await assertEndsAfter(fixture, 'dismissals', [dismissal, 2]);
+    assert.equal(await store.dismissals.reopen(tenant, dismissal, noLimit), 'accepted');
+    await assertEndsAfter(fixture, 'dismissals', [dismissal, 2]);
+    const redelivery = await startWork(store, 'redeliveries', { tenant }, 0);
+    await assertEndsAfter(fixture, 'redeliveries', [redelivery, 2]);
+    await withFailures(fixture, [503], 'user.changed');
+    const cancelled = await startWork(store, 'redeliveries', { tenant });
+    assert.equal(await store.redeliveries.cancel(tenant, cancelled), 'cancelled');
+    await assertEndsAfter(fixture, 'redeliveries', [cancelled, 3]);
   });
 
   test('reopen: a stream that was deleted is left out', async (t) => {
