@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { asset, assetFolder } from '../core/asset.ts';
 import type { Authenticator } from './authenticate.ts';
 import type { ClientAddress } from './http/client-address.ts';
+import { type Coding, preferredCoding } from './http/content-coding.ts';
 import { isKnown } from './http/etag.ts';
 import { htmlHeaders } from './http/html.ts';
 import { noPath } from './http/problem.ts';
@@ -82,15 +83,13 @@ function readConsole(): BuiltConsole | undefined {
 /** The bytes of a file, and how they are compressed. */
 interface Form {
   readonly bytes: Buffer;
-  readonly coding?: 'br' | 'gzip';
+  readonly coding?: Coding;
 }
 
-/** Returns the smallest form that the client accepts. */
+/** Returns the form that the client prefers. */
 function formOf(request: FastifyRequest, file: BuiltFile): Form {
-  const accepted = request.headers['accept-encoding'] ?? '';
-  if (accepts(accepted, 'br')) return { bytes: file.br, coding: 'br' };
-  if (accepts(accepted, 'gzip')) return { bytes: file.gzip, coding: 'gzip' };
-  return { bytes: file.bytes };
+  const coding = preferredCoding(request.headers['accept-encoding']);
+  return coding === undefined ? { bytes: file.bytes } : { bytes: file[coding], coding };
 }
 
 const vary = 'accept-encoding';
@@ -99,12 +98,4 @@ function sendForm(reply: FastifyReply, { bytes, coding }: Form): FastifyReply {
   reply.header('vary', vary);
   if (coding !== undefined) reply.header('content-encoding', coding);
   return reply.send(bytes);
-}
-
-/** Returns whether a client accepts an encoding (RFC 9110 section 12.5.3). */
-function accepts(header: string, encoding: string): boolean {
-  return header.split(',').some((part) => {
-    const [name = '', ...parameters] = part.split(';').map((text) => text.trim().toLowerCase());
-    return name === encoding && !parameters.some((text) => /^q=0(?:\.0*)?$/.test(text));
-  });
 }

@@ -54,6 +54,8 @@ describe('the page of the console', () => {
       const zipped = await get(fixture, path, 'br;q=0, gzip');
       assert.equal(zipped.headers['content-encoding'], 'gzip');
       assert.deepEqual(gunzipSync(zipped.bytes), plain.bytes);
+      const preferred = await get(fixture, path, 'br;q=0.1, gzip;q=1');
+      assert.equal(preferred.headers['content-encoding'], 'gzip');
     }
   });
 
