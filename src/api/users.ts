@@ -163,15 +163,16 @@ async function update(
 ): Promise<object> {
   const { tenant, params, body, now, trace } = call;
   checkPatch(body);
-  const { email, password } = body;
+  const { password } = body;
   const passwordHash = password === undefined ? undefined : await hashFor(deps, call, password);
-  const patch = { email, passwordHash, profile: profileOf(body) };
+  const patch = { passwordHash, profile: profileOf(body) };
   const recording = deps.store.recording(call.entry(params.id));
   const result = await recording.users.update(tenant.id, params.id, async (before) => {
     // A concurrent PATCH may have changed the e-mail, which the password must not equal.
     if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
     const username = changedName(before.username, body.username, usernameField);
-    const after = await runInSlices(applyUserPatch(before, { ...patch, username }, now));
+    const email = changedEmail(before.email, body.email);
+    const after = await runInSlices(applyUserPatch(before, { ...patch, email, username }, now));
     const { profileJson } = after;
     if (profileJson.length > profileLengthMax) return { refused: 'too_long' };
     if (profileJson.length > profilePartsMax) {
@@ -197,7 +198,6 @@ function checkPatch(body: UserPatchSent): void {
     const message = `Cannot update ${clash[0]} and ${clash[1]} simultaneously.`;
     throw new Problem(400, message, 'invalid_body');
   }
-  if (body.email !== undefined) checkEmail(body.email);
   if (body.connection !== undefined) checkConnection(body.connection);
 }
 
@@ -258,6 +258,13 @@ function eventFacts(
 ): UserEventFacts {
   const { serviceName: service, attributePrefix: prefix } = settings;
   return { id: makeId('evt_', now, random), tenant, service, prefix, now, trace };
+}
+
+/** Returns the e-mail that a PATCH sets; `undefined` for the stored one, whatever an earlier version allowed. */
+function changedEmail(before: string, sent: string | undefined): string | undefined {
+  if (sent === undefined || sent.toLowerCase() === before) return undefined;
+  checkEmail(sent);
+  return sent;
 }
 
 function checkEmail(email: string): void {

@@ -15,16 +15,21 @@ export function userEmail(text: string): string {
   return mailbox(text.toLowerCase());
 }
 
-/** Returns every form in which earlier versions stored an e-mail, the present one first. */
+/**
+ * Returns the forms in which earlier versions may have stored an e-mail, the present one first. The text itself is one:
+ * that they kept characters which a domain ignores can be seen by it alone.
+ */
 export function storedForms(text: string): readonly string[] {
   const email = userEmail(text);
+  const literal = text.toLowerCase();
+  const texts = [email, literal, literal.normalize('NFC')];
   const { local, domain } = partsOf(email);
-  if (domain === undefined) return [email];
+  if (domain === undefined) return [...new Set(texts)];
   const domains = [domain, domain.normalize('NFD'), asciiDomain(domain)];
   const forms = domains
     .flatMap((form) => [form, `${form}.`])
     .flatMap((form) => [`${local}@${form}`, `${local.normalize('NFD')}@${form}`]);
-  return [...new Set([email, ...forms])];
+  return [...new Set([...texts, ...forms])];
 }
 
 function partsOf(email: string): { readonly local: string; readonly domain?: string } {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { databaseConnection as connection } from '../../src/core/users.ts';
+import { userEmail } from '../../src/core/mailbox.ts';
+import { databaseConnection as connection, userEvent } from '../../src/core/users.ts';
 import { secondTenant } from '../auth/fixture.ts';
 import {
   assertNotFound,
@@ -692,6 +693,36 @@ describe('the mailbox of a user', () => {
       user.updated_at = kept.body.updated_at;
     }
   });
+});
+
+describe('an e-mail that an earlier version stored and a create refuses or changes', () => {
+  const stored = ['soft@exam\u00ADple.com', 'two@dots.example..', 'so\u00ADft@example.com'];
+  for (const email of stored) {
+    test(`${JSON.stringify(email)} is found by the stored text, and can be sent unchanged`, async () => {
+      const { user_id: id } = await create();
+      await store(id, email);
+      // The normal form may be another user's by now.
+      await fixture.send('POST', '/users', body({ email: userEmail(email) }));
+      const path = `/users-by-email?email=${encodeURIComponent(email)}`;
+      const kept = await fixture.send('PATCH', pathOf(id), { email, name: 'Ada' });
+      assert.equal(kept.status, 200, kept.text);
+      assert.deepEqual([kept.body.email, kept.body.name], [email, 'Ada']);
+      const { body: found } = await fixture.send('GET', path);
+      assert.ok(found.some((each: { user_id: string }) => each.user_id === id));
+      const changed = await fixture.send('PATCH', pathOf(id), { email: `x${email}..` });
+      assert.equal(changed.status, 400);
+    });
+  }
+
+  async function store(id: string, email: string): Promise<void> {
+    const { store: present, tenant, clock } = fixture.auth;
+    await present.users.update(tenant.id, id, async (former) => {
+      const user = { ...former, email };
+      const now = clock.now();
+      const facts = { id: `evt_${id}`, tenant, service: 'acme', prefix: 'a0', now };
+      return { after: user, event: userEvent('updated', user, facts) };
+    });
+  }
 });
 
 describe('GET /users-by-email', () => {

@@ -44,4 +44,17 @@ describe('mailbox', () => {
     assert.equal(new Set(all).size, 12);
     for (const form of all) assert.equal(userEmail(form), all[0]);
   });
+
+  test('storedForms: the text itself, with what the present form does not have', () => {
+    for (const text of [
+      'soft@exam\u00ADple.com',
+      'a@bücher.example..',
+      'x@ＥＸ.com',
+      'zoe\u0308',
+    ]) {
+      const lower = text.toLowerCase();
+      assert.ok(storedForms(text.toUpperCase()).includes(lower), text);
+      assert.ok(storedForms(text).includes(lower.normalize('NFC')), text);
+    }
+  });
 });

@@ -28,7 +28,7 @@ export type UserDecision<R extends string> = { after: User; event: NewEvent } | 
 
 export interface UserStore {
   get(tenant: number, id: string): Promise<User | undefined>;
-  /** Returns the users with the mailbox, whichever of its texts is given or stored. */
+  /** Returns the users with the mailbox, whichever of its texts is given or stored, and those whose e-mail is stored as given. */
   byEmail(tenant: number, email: string): Promise<User[]>;
   /** Sorted by id by default. `too_many_to_sort`: no index has the order. */
   list(

@@ -117,6 +117,11 @@ function storedContract(engine: Engine): void {
       found.map(({ id }) => id),
       ['leat|old-0', 'leat|old-1'],
     );
+    for (const [index, email] of ['soft@exam\u00ADple.com', 'ada@x.example..'].entries()) {
+      const odd = newUser(fixture.tenant, `odd-${index}`, { email });
+      assert.deepEqual(await create(fixture, odd), { created: odd });
+      assert.deepEqual(await users.byEmail(fixture.tenant, email.toUpperCase()), [odd]);
+    }
     const renamed = await update(fixture, 'leat|old-2', (user) => ({ ...user, username: 'ada' }));
     assert.ok('updated' in renamed && renamed.updated.email === 'ada@example.com.');
     const email = userEmail('ada@example.com.');
