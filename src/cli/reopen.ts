@@ -26,7 +26,10 @@ export function addReopenCommand(program: Command, deps: CliDeps): void {
         const { dismissed, reopened } = withNumbers<DismissalShown>(shown, 'dismissed', 'reopened');
         run.terminal.print(`${counted(reopened, 'failure')} open again.`);
         const left = dismissed - reopened;
-        if (left > 0) run.terminal.note(`${left} stay dismissed: sent since, or no longer kept.`);
+        if (left > 0)
+          run.terminal.note(
+            `${left} stay dismissed: sent or failed since, no longer kept, or more than leave the stream enabled.`,
+          );
       }),
     );
 }

@@ -146,7 +146,7 @@ function Reopen({ id, dismissed, reopened }: DismissalShown) {
         >
           <p>
             They become open failures again and can be redelivered; nothing is sent. Those that were
-            sent since, or whose events are no longer kept, stay dismissed.
+            sent or have failed since, or whose events are no longer kept, stay dismissed.
           </p>
         </ActionDialog>
       )}

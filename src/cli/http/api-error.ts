@@ -106,6 +106,9 @@ function hintOf(
   if (message.startsWith('Not Found: no tenant has the host ')) {
     return `Use the domain of a tenant, which ${leat`tenants list`} shows where Leat runs: ${leat`login https://<domain>`}`;
   }
+  // Of a dismissal that would open too many failures again.
+  const full = /^The event stream (?<stream>\S+) would have /.exec(message)?.groups?.['stream'];
+  if (full !== undefined) return `Disable it: ${leat`streams disable ${full}`}`;
   if (status === 401) return `Log in again: ${login}`;
   if (errorCode === 'insufficient_scope') return scopeHint(message, clientId, leat);
   const format = /validation for format (?<name>[a-z-]+)/.exec(message)?.groups?.['name'];

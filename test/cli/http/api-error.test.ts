@@ -55,6 +55,15 @@ describe('apiError', () => {
     );
   });
 
+  test('apiError: too many failures are redelivered, or their stream is disabled before they are reopened', () => {
+    const [enabling, reopening] = [
+      'The event stream has 20 failed deliveries. Redeliver failed events.',
+      'The event stream est_1 would have 20 open failures or more, at which it is disabled.',
+    ].map((message) => failureText(refused(409, message, 'too_many_failures')));
+    assert.match(enabling ?? '', /\nRedeliver them: leat redeliver <stream> --profile live$/);
+    assert.match(reopening ?? '', /\nDisable it: leat streams disable est_1 --profile live$/);
+  });
+
   test('apiError: names a missing scope and how to grant it', () => {
     const reported =
       'Insufficient scope; expected any of: read:event_streams,read:event_deliveries';
