@@ -204,6 +204,25 @@ describe('leat backup with a running server', () => {
   });
 
   test(
+    'leat backup writes to a file whose name reads as a URI, also without a server',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      await leat.stop();
+      const cwd = join(tempStore.folder, 'copies');
+      await mkdir(cwd);
+      const names = ['file:copy.db', 'file:copy?mode=memory'];
+      for (const name of names) {
+        const { code, output } = await runLeat(['backup', name], storeEnvironment(tempStore), {
+          cwd,
+        });
+        assert.equal(code, 0, output);
+      }
+      assert.deepEqual((await readdir(cwd)).toSorted(), names);
+    },
+  );
+
+  test(
     'leat backup rejects a missing folder and a missing store',
     { tags: ['long'] },
     async (t) => {

@@ -1,4 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { backup, type DatabaseSync } from 'node:sqlite';
 import { StartRefused } from '../../core/errors.ts';
 import type { StoreCopy } from '../port/store.ts';
@@ -33,7 +34,7 @@ export function createCopy(connection: DatabaseSync, check: () => void): StoreCo
         } catch (error) {
           signal.throwIfAborted();
           if (!isUnbegun(error) || beginnings >= beginningsMax) throw refusal(error);
-          await new Promise((resolve) => setImmediate(resolve));
+          await new Promise((passed) => setImmediate(passed));
         }
       }
     } finally {
@@ -50,7 +51,8 @@ async function copyOnce(
 ): Promise<void> {
   let synced = 0;
   let syncing: Promise<void> | undefined;
-  const copied = backup(connection, file, {
+  // SQLite would read a path that begins with `file:` as a URI.
+  const copied = backup(connection, resolve(file), {
     rate: pagesAtOnce,
     progress: ({ totalPages, remainingPages }) => {
       // An error that is thrown here ends the copy.

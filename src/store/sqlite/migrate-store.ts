@@ -1,4 +1,5 @@
 import { existsSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from 'node:sqlite';
 import { assetFolder } from '../../core/asset.ts';
 import { StartRefused } from '../../core/errors.ts';
@@ -61,7 +62,8 @@ function locked(file: string): DatabaseSync {
   let connection: DatabaseSync | undefined;
   try {
     const readOnly = (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0;
-    connection = new DatabaseSync(file, { readOnly });
+    // SQLite would read a path that begins with `file:` as a URI.
+    connection = new DatabaseSync(resolve(file), { readOnly });
     connection.exec(`pragma busy_timeout = ${lockWaitMs}; pragma query_only = on`);
     if (!readOnly) connection.exec('pragma locking_mode = exclusive');
     connection.exec('pragma cell_size_check = on; pragma trusted_schema = off; begin');
