@@ -1,3 +1,6 @@
+import { matchesEveryEvent } from './constant-condition.ts';
+import type { Json } from './filter-values.ts';
+
 /** Options of delivery by their names; none is an object whose fields could be changed alone. */
 export type DeliveryFields = Readonly<Record<string, unknown>>;
 
@@ -37,16 +40,6 @@ export function droppedRules(stored: DeliveryFields, after: DeliveryFields): rea
 }
 
 function rulesOf({ filter, order_by: orderBy }: DeliveryFields): readonly string[] {
-  const isFiltered = filter !== undefined && !matchesAll(filter);
+  const isFiltered = filter !== undefined && !matchesEveryEvent(filter as Json);
   return [...(isFiltered ? ['filter'] : []), ...(orderBy === undefined ? [] : ['order_by'])];
-}
-
-/** Returns whether a condition compares nothing, as `{}` or `{"$or": [{}, …]}`. */
-function matchesAll(condition: unknown): boolean {
-  if (typeof condition !== 'object' || condition === null || Array.isArray(condition)) return false;
-  return Object.entries(condition).every(([name, operand]) => {
-    if (!Array.isArray(operand)) return false;
-    if (name === '$or') return operand.some(matchesAll);
-    return name === '$and' && operand.every(matchesAll);
-  });
 }

@@ -224,7 +224,12 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.equal((await update(JSON.stringify(rules))).code, 0);
     const kept = JSON.parse((await update('{"retry": "hours"}')).stdout) as StreamBody;
     assert.deepEqual(kept.delivery, { retry: 'hours', ...rules });
-    const wider = ['{}', '{"$and": [{}]}', '{"$or": [{"data.n": 2}, {"$and": [{}, {}]}]}'];
+    const wider = [
+      '{}',
+      '{"$or": [{"data.n": 2}, {"$and": [{}, {}]}]}',
+      '{"data.n": {"$nin": []}}',
+      '{"specversion": "1.0"}',
+    ];
     for (const json of [
       'null',
       '{"filter": null}',
