@@ -4,6 +4,7 @@ import type { Millis } from '../../core/clock.ts';
 import { literalAddress } from '../../core/address.ts';
 import { whenSilent } from './early-response.ts';
 import { BlockedAddress, type BlockedFound, guardLookup, type EgressRule } from './egress.ts';
+import { ClosedConnection } from './transport-error.ts';
 
 /** The target of a connection, as undici passes it. */
 export interface ConnectTarget {
@@ -93,6 +94,8 @@ export function createConnect({ egress, blockedFound, tls }: ConnectDeps): Conne
           blockedFound?.(hostname, address);
           return new BlockedAddress();
         });
+        // Without an error, while the connection is silent: nobody else listens yet.
+        socket.once('end', () => report(new ClosedConnection(), null));
         const check = (): void => whenSilent(socket, () => report(null, socket));
         if (wait === undefined) check();
         else wait(check);

@@ -113,7 +113,7 @@ export function openConnection(
 const idleMs = 10_000;
 
 /** How long a connection to an origin that sends without a request stays silent before one is written. */
-const unaskedWaitMs = 50;
+const unaskedWaitMs = 200;
 
 /** Of a response; more is a protocol error. */
 const headerBytesMax = 16_384;

@@ -16,6 +16,15 @@ export class InvalidResponse extends Error {
   override readonly name = 'InvalidResponse';
 }
 
+/**
+ * The peer has closed a connection before a request was written. After an error of its own for that undici would
+ * connect again, without end.
+ */
+export class ClosedConnection extends Error {
+  readonly code = 'closed';
+  override readonly name = 'ClosedConnection';
+}
+
 /** The client certificate of a stream has expired; nothing is sent then. */
 export class CertificateExpired extends Error {
   override readonly name = 'CertificateExpired';
@@ -128,6 +137,7 @@ const definiteCodes: Readonly<Record<string, readonly [TransportErrorKind, strin
   ENETUNREACH: ['refused', 'ENETUNREACH'],
   EHOSTUNREACH: ['refused', 'EHOSTUNREACH'],
   UND_ERR_SOCKET: ['reset', closedEarly],
+  closed: ['reset', closedEarly],
   UND_ERR_HEADERS_OVERFLOW: ['protocol', 'headers too large'],
   UND_ERR_INVALID_ARG: ['protocol', 'the request cannot be written'],
   UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: ['protocol', 'the request cannot be written'],

@@ -412,6 +412,19 @@ describe('a receiver that sends unsolicited data', () => {
     });
   }
 
+  for (const maxVersion of [undefined, 'TLSv1.2', 'TLSv1.3'] as const) {
+    test(`a connection that its peer closes before the request ends the attempt: ${maxVersion ?? 'plain HTTP'}`, async (t) => {
+      const tls = maxVersion === undefined ? {} : { tls: { ...trusted, maxVersion } };
+      const receiver = await receiverOf(t, { ...tls, greet: (wire) => wire.end() });
+      const unasked = new UnaskedOrigins(systemClock);
+      const { post, clock } = createSender(t, { tls: { ca: authority }, unasked });
+      // It waits before the request then, so that the end of the connection is always before it.
+      unasked.note(receiver.origin);
+      assert.equal(inWords(await endOf(post(receiver.origin), clock)), early);
+      assert.equal(receiver.requests.length, 0);
+    });
+  }
+
   test('an origin that sent a response without a request gets one request a connection for ten minutes', async (t) => {
     const refused = 'HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n';
     const accepted = 'HTTP/1.1 204 No Content\r\n\r\n';
