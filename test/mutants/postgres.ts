@@ -137,7 +137,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: an append without the lock of its tenant',
-    file: 'store/postgres/migrations/0012_log_days.sql',
+    file: 'store/postgres/migrations/0046_event_content.sql',
     before: 'from tenants t where t.id = the_tenant for no key update;',
     after: 'from tenants t where t.id = the_tenant;',
     killedBy: shared('an append waits for one that has an offset and has not committed'),
