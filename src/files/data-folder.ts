@@ -5,6 +5,7 @@ import type { RandomBytes } from '../core/clock.ts';
 import { codeOf, StartRefused } from '../core/errors.ts';
 import { keys32 } from '../core/value.ts';
 import { syncPath, writeAtomically } from './atomic-write.ts';
+import { removeMadeFolders } from './made-folders.ts';
 
 const KEY_BYTES = 32;
 const OWNER_ONLY = 0o600;
@@ -28,6 +29,13 @@ export async function readPreparedKeys(folder: string): Promise<readonly Uint8Ar
   return readKeys(folder, names.preparedKey);
 }
 
+/** A key that is to become that of a new store. */
+export interface PreparedKeys {
+  readonly keys: readonly Uint8Array[];
+  /** Removes the file of the key and the folders of the call, unless another start made them. */
+  readonly discard: () => Promise<void>;
+}
+
 /**
  * Creates the key of a new store, which {@link confirmSecretKeys} gives its name. Concurrent starts agree
  * on one key, and an interrupted start leaves either the complete key or none.
@@ -37,10 +45,23 @@ export async function readPreparedKeys(folder: string): Promise<readonly Uint8Ar
 export async function prepareSecretKeys(
   folder: string,
   random: RandomBytes,
-): Promise<readonly Uint8Array[]> {
+): Promise<PreparedKeys> {
   const name = names.preparedKey;
-  const text = textOf([random(KEY_BYTES)]);
-  return keysIn(join(folder, name), await createDataFile({ folder, name, text }, random));
+  const [file, text] = [join(folder, name), textOf([random(KEY_BYTES)])];
+  const first = await refusing(folder, () => makeFolder(folder));
+  const present = await createDataFile({ folder, name, text }, random);
+  return {
+    keys: keysIn(file, present),
+    discard: async () => {
+      if (present !== text) return;
+      await rm(file, { force: true });
+      removeMadeFolders(first, folder);
+    },
+  };
+}
+
+function makeFolder(folder: string): Promise<string | undefined> {
+  return mkdir(folder, { recursive: true, mode: 0o700 });
 }
 
 /** Moves the key of {@link prepareSecretKeys} to `secret.key`; never replaces a key. */
@@ -239,7 +260,7 @@ function fieldsIn(text: string | undefined): Readonly<Record<string, unknown>> {
 /** Runs work in the folder, which it creates when it is missing. */
 async function inFolder<T>(folder: string, work: () => Promise<T>): Promise<T> {
   return refusing(folder, async () => {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder);
     return work();
   });
 }

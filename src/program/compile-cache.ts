@@ -2,33 +2,63 @@ import { lstatSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { enableCompileCache, getCompileCacheDir } from 'node:module';
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
+import { removeMadeFolders } from '../files/made-folders.ts';
 
 /** Folder in the data folder. It may be deleted at any time. */
 const name = 'compiled';
 
+/** The compiled modules of a start. */
+export interface CompiledModules {
+  /** Absent when it cannot be used, or NODE_COMPILE_CACHE names another one. */
+  readonly folder?: string;
+  /** Keeps them, and removes those of other versions; call it once the start has not been refused. */
+  keep(this: void): void;
+}
+
+const unused: CompiledModules = { keep: () => {} };
+
 /**
- * Keeps the compiled modules of this version in the data folder, from now on, and removes those of other
- * versions. The process writes them when it ends; the next start then takes a third less.
+ * Uses the compiled modules of this version in the data folder, from now on. The process writes them when it
+ * ends; the next start then takes a third less. A process that ends before `keep` removes the folders that this
+ * call made: a refused start leaves nothing in a folder, which may be that of another program.
  *
  * Never throws: a start without them is slower, and nothing else. Compiled modules are code, so
  * a folder that other users may write to is not used.
- *
- * @returns the folder; `undefined` when it cannot be used, or NODE_COMPILE_CACHE names another one
  */
-export function keepCompiledModules(dataFolder: string, version: string): string | undefined {
+export function useCompiledModules(dataFolder: string, version: string): CompiledModules {
   // The single executable contains its compiled modules.
-  if (getCompileCacheDir() !== undefined || isSea()) return undefined;
-  const folder = join(dataFolder, name, version);
+  if (getCompileCacheDir() !== undefined || isSea()) return unused;
+  const [all, folder] = [join(dataFolder, name), join(dataFolder, name, version)];
+  let first: string | undefined;
+  const discard = (): void => {
+    // Node writes into the folder later, and does not when it is gone.
+    if (first === undefined) return;
+    try {
+      rmSync(folder, { recursive: true, force: true });
+    } catch {
+      return;
+    }
+    removeMadeFolders(first, all);
+  };
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    if (![join(dataFolder, name), folder].every(isOurs)) return undefined;
-    removeOthers(join(dataFolder, name), version);
+    first = mkdirSync(folder, { recursive: true, mode: 0o700 });
+    if (![all, folder].every(isOurs)) {
+      discard();
+      return unused;
+    }
   } catch {
     // The store reports a data folder that cannot be used.
-    return undefined;
+    return unused;
   }
+  process.once('exit', discard);
   enableCompileCache(folder);
-  return folder;
+  return {
+    folder,
+    keep: () => {
+      process.off('exit', discard);
+      removeOthers(all, version);
+    },
+  };
 }
 
 /** Returns whether only the user of this process can write to a folder; Windows has its own rules. */
@@ -39,9 +69,13 @@ function isOurs(folder: string): boolean {
 }
 
 function removeOthers(folder: string, version: string): void {
-  for (const entry of readdirSync(folder)) {
-    const path = join(folder, entry);
-    if (entry !== version && isOfCompiledModules(path)) rmSync(path, { recursive: true });
+  try {
+    for (const entry of readdirSync(folder)) {
+      const path = join(folder, entry);
+      if (entry !== version && isOfCompiledModules(path)) rmSync(path, { recursive: true });
+    }
+  } catch {
+    // They take room, and nothing else.
   }
 }
 

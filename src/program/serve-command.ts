@@ -1,5 +1,5 @@
 import { dataFolderOf, type Loaded, showConfig } from '../config.ts';
-import { keepCompiledModules } from './compile-cache.ts';
+import { useCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
 import { credentialDelivery, generatedCredentialsFile } from './credential-delivery.ts';
 import { isTextLog, openLog } from './log.ts';
@@ -16,8 +16,9 @@ export async function serve(
 ): Promise<void> {
   const { fail } = context;
   const loaded = load();
-  keepCompiledModules(dataFolderOf(loaded.config), context.version);
+  const compiled = useCompiledModules(dataFolderOf(loaded.config), context.version);
   const service = await startManagement(context, loaded, { ...options, command: 'serve' });
+  compiled.keep();
   service.work.catch(fail);
   if (service.metricsUrl !== undefined) print(context, `Metrics are at ${service.metricsUrl}`);
   signals.onFirst((signal) => void service.stop(signal).then(() => process.exit(0), fail));

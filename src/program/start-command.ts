@@ -3,7 +3,7 @@ import { type Config, dataFolderOf, messageProcessEnv } from '../config.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { MessageSettings } from '../messages/settings.ts';
 import { refuseSecondServer } from '../operator/running-server.ts';
-import { keepCompiledModules } from './compile-cache.ts';
+import { useCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
 import { firstLinesOf } from './first-lines.ts';
 import { startMessageProcess } from './message-process.ts';
@@ -25,7 +25,7 @@ export async function start(
   const settings = readMessages(loaded.texts, { alone: false });
   refuseSamePort(loaded.config, settings);
   await refuseSecondServer(loaded.config);
-  const compiled = keepCompiledModules(dataFolderOf(loaded.config), context.version);
+  const compiled = useCompiledModules(dataFolderOf(loaded.config), context.version);
   const { logLevel, logFormat } = loaded.config;
   const { issuerFor } = await import('./message-service.ts');
   const message = {
@@ -34,7 +34,7 @@ export async function start(
     log: { logLevel, logFormat },
   };
   // Before the service, because it creates nothing: a start that fails here changes nothing.
-  const deps = { program: programFile, env: messageProcessEnv(compiled), clock };
+  const deps = { program: programFile, env: messageProcessEnv(compiled.folder), clock };
   const second = await startMessageProcess(message, deps);
   const end = (first: Pick<LoggedService, 'stop'>, signal?: string): Promise<unknown> =>
     Promise.all([first.stop(signal), second.stop()]);
@@ -45,6 +45,7 @@ export async function start(
       messagesUrl: second.url,
       sampleAudience: settings.audience,
     });
+    compiled.keep();
     signals.onFirst((signal) => void end(service, signal).then(() => process.exit(0), fail));
     const work = Promise.race([service.work, second.work]);
     void work.catch((error: unknown) => end(service).then(() => fail(error), fail));

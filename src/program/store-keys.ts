@@ -15,6 +15,8 @@ export interface StoreKeys {
   readonly keys: readonly Uint8Array[];
   /** Gives a new key its name; call it once the store that it seals is there. */
   readonly confirm: () => Promise<void>;
+  /** Removes a new key, and its new folders; call it when the store was refused. */
+  readonly discard: () => Promise<void>;
 }
 
 /**
@@ -29,7 +31,7 @@ export async function storeKeys(config: Config, random: RandomBytes): Promise<St
   const { store, secretKeys } = config;
   const none = async (): Promise<void> => {};
   if (store.engine !== 'sqlite' || store.file === undefined)
-    return { keys: secretKeys ?? [random(32)], confirm: none };
+    return { keys: secretKeys ?? [random(32)], confirm: none, discard: none };
   const { file } = store;
   const folder = dataFolderOf(config);
   // Before the keys and the traces: another first start may be under way.
@@ -41,9 +43,15 @@ export async function storeKeys(config: Config, random: RandomBytes): Promise<St
     throw keyMissing(file, folder);
   if (traces.length > 0 && found !== 'whole' && storeFound(file) !== 'whole')
     throw storeMissing(file, found, traces);
-  if (keys !== undefined) return { keys, confirm: none };
-  const made = prepared ?? (await prepareSecretKeys(folder, random));
-  return { keys: made, confirm: () => confirmSecretKeys(folder) };
+  if (keys !== undefined) return { keys, confirm: none, discard: none };
+  const confirm = (): Promise<void> => confirmSecretKeys(folder);
+  if (prepared !== undefined) return { keys: prepared, confirm, discard: none };
+  const made = await prepareSecretKeys(folder, random);
+  const discard = async (): Promise<void> => {
+    // With a file, another start may be making the store with this key.
+    if (storeFound(file) === 'missing') await made.discard();
+  };
+  return { keys: made.keys, confirm, discard };
 }
 
 /** `log`: the file is missing or empty and its write-ahead log is not: SQLite would remove the log. */

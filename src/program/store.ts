@@ -17,7 +17,7 @@ export interface ServiceStoreDeps {
 /** Opens the store of the settings, with the keys of its secrets. */
 export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
   const { config, random, clock, log } = deps;
-  const { keys: secretKeys, confirm } = await storeKeys(config, random);
+  const { keys: secretKeys, confirm, discard } = await storeKeys(config, random);
   const report =
     log && ((error: unknown) => log.warn({ err: error }, 'the store reports an error'));
   const reportFailure =
@@ -34,6 +34,9 @@ export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
     clock,
     report,
     reportFailure,
+  }).catch(async (error: unknown) => {
+    await discard();
+    throw error;
   });
   try {
     await confirm();

@@ -22,7 +22,7 @@ const credentials = { clientId: 'operator', clientSecret: 'secret-of-the-operato
 
 /** As a first start does it. */
 async function createKeys(folder: string): Promise<readonly Uint8Array[]> {
-  const keys = await prepareSecretKeys(folder, random);
+  const { keys } = await prepareSecretKeys(folder, random);
   await confirmSecretKeys(folder);
   return keys;
 }
@@ -76,8 +76,24 @@ describe('secret keys', () => {
     );
     await Promise.all([confirmSecretKeys(folder), confirmSecretKeys(folder)]);
     const file = await readFile(join(folder, 'secret.key'), 'utf8');
-    for (const [key = ''] of keys) assert.equal(Buffer.from(key).toString('base64'), file.trim());
+    for (const [key = ''] of keys.map((each) => each.keys))
+      assert.equal(Buffer.from(key).toString('base64'), file.trim());
     assert.deepEqual(await readdir(folder), ['secret.key']);
+  });
+
+  test('discard removes the key and the folders that the call made, and no others', async (t) => {
+    const folder = await freshFolder(t);
+    const inner = join(folder, 'a', 'b');
+    const first = await prepareSecretKeys(inner, random);
+    const second = await prepareSecretKeys(inner, random);
+    await second.discard();
+    assert.deepEqual(await readdir(inner), ['secret.key.new'], 'the first one made it');
+    await first.discard();
+    assert.deepEqual(await readdir(folder), []);
+    const third = await prepareSecretKeys(inner, random);
+    await writeFile(join(folder, 'a', 'other'), '');
+    await third.discard();
+    assert.deepEqual(await readdir(folder, { recursive: true }), ['a', 'a/other']);
   });
 
   test('an interrupted start leaves no key', async (t) => {
@@ -90,7 +106,7 @@ describe('secret keys', () => {
     };
     await assert.rejects(prepareSecretKeys(folder, cutOff), /power cut/);
     assert.equal(await readPreparedKeys(folder), undefined);
-    assert.equal((await prepareSecretKeys(folder, random)).length, 1);
+    assert.equal((await prepareSecretKeys(folder, random)).keys.length, 1);
   });
 
   test('writeSecretKeys: two keys are read back in their order, readable by the owner only', async (t) => {

@@ -278,7 +278,7 @@ const rules: readonly Rule[] = [
     packages: ['pino', ...NETWORK, ...HTTP],
   },
   // The programs connect all other folders.
-  { files: 'program/compile-cache.ts', packages: ['node:module'] },
+  { files: 'program/compile-cache.ts', own: ['files/made-folders.ts'], packages: ['node:module'] },
   { files: 'program/commands.ts', own: [''], packages: ['commander'] },
   {
     files: 'program/watchdog.ts',

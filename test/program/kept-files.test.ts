@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict';
-import { mkdir, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import {
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { contentOf } from '../helpers/folder-content.ts';
-import { createTempStore, startLeat, type TempStore } from '../helpers/leat.ts';
+import { createTempStore, freePort, runLeat, startLeat, type TempStore } from '../helpers/leat.ts';
 
 /** What a start finds in its folder and must not overwrite or remove, as a process. */
 
@@ -74,6 +83,60 @@ test(
     );
   },
 );
+
+const refusals: readonly (readonly [what: string, prepare: (folder: string) => Promise<string>])[] =
+  [
+    [
+      'a link to nothing',
+      async (folder) => {
+        await symlink(join(folder, 'nowhere', 'leat.db'), join(folder, 'leat.db'));
+        return join(folder, 'leat.db');
+      },
+    ],
+    [
+      'a file of another program',
+      async (folder) => {
+        await writeFile(join(folder, 'leat.db'), 'text '.repeat(1000));
+        await writeFile(join(folder, 'secret.key'), Buffer.alloc(32).toString('base64'));
+        return join(folder, 'leat.db');
+      },
+    ],
+    [
+      'a secret.key of another program',
+      async (folder) => {
+        await writeFile(join(folder, 'secret.key'), 'no key');
+        return join(folder, 'leat.db');
+      },
+    ],
+    [
+      'a name that is too long in new folders',
+      async (folder) => join(folder, 'a/b', 'x'.repeat(300)),
+    ],
+  ];
+for (const command of ['serve', 'start']) {
+  for (const [what, prepare] of refusals) {
+    test(
+      `leat ${command}: a start that ${what} refuses writes nothing`,
+      { tags: command === 'start' ? ['long'] : [] },
+      async (t) => {
+        const { folder } = await newStore(t);
+        const settings = {
+          LEAT_STORE: `sqlite:${await prepare(folder)}`,
+          LEAT_SECRET_KEY: '',
+          LEAT_PORT: String(await freePort()),
+          PORT: String(await freePort()),
+          NODE_COMPILE_CACHE: '',
+        };
+        const before = [await readdir(folder, { recursive: true }), await contentOf(folder)];
+        const { code, output } = await runLeat([command], settings);
+        assert.equal(code, 1, output);
+        assert.match(output, /^LEAT_(?:STORE|SECRET_KEY): /m);
+        const after = [await readdir(folder, { recursive: true }), await contentOf(folder)];
+        assert.deepEqual(after, before);
+      },
+    );
+  }
+}
 
 test(
   'LEAT_TLS=local: a start without the key of its authority is refused, and keeps the certificate',
