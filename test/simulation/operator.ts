@@ -176,7 +176,9 @@ export function createOperator(
     await waitForOwner(process, { tenant, stream: stream.id });
     // A change that was lost with an earlier state of the store is not in force.
     if (sharedStore.generation !== generation) return;
-    stream.knownVersion = Math.max(stream.knownVersion, result.updated.version);
+    if (result.updated.version <= stream.knownVersion) return;
+    stream.knownVersion = result.updated.version;
+    stream.knownAt = stream.log.head;
   };
 
   const made = (types: readonly string[], log: TenantLog): NewEvent[] => {

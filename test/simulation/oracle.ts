@@ -1,8 +1,8 @@
-import type { Appended, LogEvent, Stream, Subscription } from '../../src/core/types.ts';
+import type { Appended, LogEvent, Node, Stream, Subscription } from '../../src/core/types.ts';
 import { selectionNow } from '../../src/core/subscription.ts';
 import type { KnownStream } from '../../src/store/port/ownership.ts';
 import * as model from '../store/contract/model.ts';
-import { OracleCore } from './oracle-core.ts';
+import { OracleCore, processOf } from './oracle-core.ts';
 import { Attempts } from './attempts.ts';
 import { lostMaxMs } from './disk.ts';
 import { FailureWorks } from './failure-works.ts';
@@ -229,9 +229,10 @@ export class Oracle extends OracleCore {
 
   /**
    * Notes changes of subscriptions that apply later, because their owner had taken events before it read
-   * them: never one that was in force.
+   * them: never after an event that was published after the response to the operator, which is also sent
+   * when the lease of the owner has ended.
    */
-  delayed(known: readonly KnownStream[]): void {
+  delayed(node: Node, known: readonly KnownStream[]): void {
     for (const { tenant, stream: id, taken } of known) {
       const stream = this.streams.get(id);
       const row = this.deps.sharedStore.db.get<{ version: number; subscriptions: string }>`
@@ -239,7 +240,10 @@ export class Oracle extends OracleCore {
       if (stream === undefined || row === undefined || taken === undefined) continue;
       const { counts, spans } = stream;
       if (row.version === counts.version) continue;
-      if (counts.version <= stream.knownVersion) {
+      // A node whose machine was suspended relies on its former state for a while.
+      const isExempt = this.leases.suspended.has(processOf(node));
+      const isInForce = counts.version <= stream.knownVersion && taken.upTo > stream.knownAt;
+      if (isInForce && !isExempt) {
         this.violate('destination', `a change of ${stream.label} that was in force applies later`);
       }
       counts.version = row.version;

@@ -239,7 +239,7 @@ export function storeOf(
       }),
       begin: exclusive('begin', ownership.begin),
       owned: exclusive('owned', ownership.owned, (_, node, known) => {
-        oracle.delayed(known);
+        oracle.delayed(node, known);
         for (const { stream } of known) oracle.removals.read(processOf(node), stream);
       }),
       hasSeen: exclusive('hasSeen', ownership.hasSeen),
@@ -248,7 +248,7 @@ export function storeOf(
         if (joined.node !== undefined) oracle.leases.raised(joined.node, cursors);
       }),
       release: exclusive('release', ownership.release, (_, node, cursors) => {
-        oracle.delayed(cursors);
+        oracle.delayed(node, cursors);
         oracle.leases.released(node, cursors);
         const names = cursors.map(
           ({ stream, cursor }) => `${simulation.label(stream)} at ${cursor}`,

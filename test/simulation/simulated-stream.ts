@@ -50,6 +50,8 @@ export interface SimulatedStream {
   readonly open: Map<string, number>;
   /** The last version that an operator knows to be in force. */
   knownVersion: number;
+  /** The head of the log when an operator got to know it. */
+  knownAt: number;
   /** Its deletion was requested; no other request follows. */
   isBeingDeleted: boolean;
   isDeleted: boolean;
@@ -87,6 +89,7 @@ export function newSimulatedStream(
     handedOut: new Map(),
     open: new Map(),
     knownVersion: 0,
+    knownAt: 0,
     isBeingDeleted: false,
     isDeleted: false,
   };

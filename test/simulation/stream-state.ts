@@ -13,6 +13,7 @@ const replaced = [
   'selection',
   'owner',
   'knownVersion',
+  'knownAt',
   'isDeleted',
   'disabledAtLimit',
 ] as const;
@@ -29,7 +30,7 @@ const refilled = [
 ] as const;
 
 export function stateOf(stream: SimulatedStream): StreamState {
-  const { endpoint, selection, owner, knownVersion, isDeleted, disabledAtLimit } = stream;
+  const { endpoint, selection, owner, knownVersion, knownAt, isDeleted, disabledAtLimit } = stream;
   const { spans, recorded, deliveredAt, dismissedAt, skipped, cycles, tests, handedOut } = stream;
   const counts = structuredClone(stream.counts);
   const collections = {
@@ -42,7 +43,7 @@ export function stateOf(stream: SimulatedStream): StreamState {
     tests: [...tests],
     handedOut: [...handedOut],
   };
-  const values = { endpoint, selection, owner, knownVersion, isDeleted, disabledAtLimit };
+  const values = { endpoint, selection, owner, knownVersion, knownAt, isDeleted, disabledAtLimit };
   return { ...values, counts, collections };
 }
 
