@@ -138,17 +138,17 @@ export class Incarnation {
     const passed = (runner: Runner): void => this.#pausePassed(runner);
     this.#backoffs = createBackoffs({ ...shared, passed });
     this.#rates = createRates({ clock, passed });
-    const scheduler = this.#scheduler;
+    const [scheduler, lease] = [this.#scheduler, this.#lease];
     this.#filters = new EventFilters(clock);
     this.#dueTimer = createDueTimer({ clock, scheduler });
     this.#outages = createOutages({ ...shared, scheduler, dueTimer: this.#dueTimer, passed });
     const filters = this.#filters;
     const heldBack: PrefetchDeps['heldBack'] = (...args) => this.#sender.heldBack(...args);
-    this.#prefetch = createPrefetch({ ...shared, scheduler, isShared, filters, heldBack });
+    this.#prefetch = createPrefetch({ ...shared, scheduler, lease, isShared, filters, heldBack });
     const parts = {
       ...shared,
       scheduler,
-      lease: this.#lease,
+      lease,
       settler: this.#settler,
       backoffs: this.#backoffs,
       outages: this.#outages,

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
-import { createDeliveryFixture } from './fixture.ts';
+import { createDeliveryFixture, settings } from './fixture.ts';
 import { ok } from '../helpers/transport.ts';
 
 describe('a change that its owner learns of late', () => {
@@ -42,15 +43,50 @@ describe('a change that its owner learns of late', () => {
     }
     assert.deepEqual(fixture.sent(), events);
   });
+
+  test('once the lease of the owner has ended, no event is taken that comes behind its key', async (t) => {
+    // Neither a poll nor a result tells of the change.
+    const rare = { pollMs: 60_000, parkAfterMs: 60_000 };
+    const { fixture, release, heartbeats } = await withLateHints(t, rare);
+    const stream = await fixture.addStream({ types: ['a.made'], delivery: { orderBy: '' } });
+    const ref = { tenant: fixture.tenant, stream: stream.id };
+    await fixture.start();
+    const [before] = await fixture.publish('a.made');
+    const { promise, resolve } = Promise.withResolvers<void>();
+    heartbeats.way = promise;
+    await fixture.update(stream, { types: ['b.made'] });
+    assert.equal(await fixture.store.ownership.hasSeen(ref), false);
+    await fixture.clock.advance(settings.leaseMs);
+    assert.equal(await fixture.store.ownership.hasSeen(ref), true);
+    // The response is sent now.
+    const [, wanted] = await fixture.publish('a.made', 'b.made');
+    resolve();
+    await release();
+    for (let rounds = 0; rounds < 3; rounds += 1) {
+      for (const post of fixture.transport.open) post.end(ok);
+      // The lease counts from before the heartbeat that was late: the next one renews it.
+      await fixture.clock.advance(settings.heartbeatMs);
+    }
+    assert.deepEqual(fixture.sent(), [before, wanted]);
+  });
 });
 
-/** Returns a fixture in which hints of changed streams wait to be released; nothing responds. */
-async function withLateHints(t: TestContext) {
+/** Returns a fixture in which hints of changed streams wait to be released, heartbeats on request; nothing responds. */
+async function withLateHints(t: TestContext, changed: Partial<DeliverySettings> = {}) {
   const late: (() => void)[] = [];
+  const heartbeats = { way: Promise.resolve() };
   const fixture = await createDeliveryFixture(t, {
+    settings: { attemptTimeoutMs: 60_000, ...changed },
     respond: () => undefined,
     through: (store) => ({
       ...store,
+      ownership: {
+        ...store.ownership,
+        heartbeat: async (...args) => {
+          await heartbeats.way;
+          return store.ownership.heartbeat(...args);
+        },
+      },
       watch: (listener) =>
         store.watch((hint: Hint) => {
           if (hint.kind === 'stream') late.push(() => listener(hint));
@@ -62,5 +98,5 @@ async function withLateHints(t: TestContext) {
     for (const act of late.splice(0)) act();
     await fixture.clock.advance(0);
   };
-  return { fixture, release };
+  return { fixture, release, heartbeats };
 }

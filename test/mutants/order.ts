@@ -221,4 +221,14 @@ export const orderMutants: readonly Mutant[] = [
       'dismiss: thousands of failures are dismissed in steps, which another process continues',
     ),
   },
+  {
+    name: 'an event that is held back without the lease',
+    file: 'delivery/prefetch/prefetch.ts',
+    before: `runner.state === 'active' && lease.isHeld`,
+    after: `runner.state === 'active'`,
+    killedBy: by(
+      'delivery/taken-events',
+      'once the lease of the owner has ended, no event is taken that comes behind its key',
+    ),
+  },
 ];

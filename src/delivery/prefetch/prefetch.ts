@@ -8,6 +8,7 @@ import { orderKeyOf } from '../../core/order-key.ts';
 import type { EventFilters } from './event-filters.ts';
 import { createFilteredPages, type FilteredPageReader } from './filtered-pages.ts';
 import type { PaceLimits } from '../pace.ts';
+import type { Lease } from '../lease.ts';
 import { createPageReader, type PageReader, type PageReaderDeps } from './page-reader.ts';
 import type { Scheduler } from '../scheduler.ts';
 import type { HeldBackEvent, KeyOf, Runner } from '../runner.ts';
@@ -62,6 +63,7 @@ export interface PrefetchDeps extends Pick<PageReaderDeps, 'log' | 'clock' | 'st
   readonly filters: Pick<EventFilters, 'test' | 'select'>;
   /** Whether several tenants have streams on this node. */
   readonly isShared: () => boolean;
+  readonly lease: Pick<Lease, 'isHeld'>;
   /** An event waits behind its key from now on. */
   readonly heldBack: (runner: Runner, held: HeldBackEvent) => void;
 }
@@ -270,11 +272,13 @@ class LogPrefetch implements Prefetch {
 
   /**
    * Holds back events that wait behind their keys, while there is room: they count as queued until
-   * they leave memory.
+   * they leave memory. That takes them, by the subscriptions that this node knows; without its lease,
+   * and until it has read the stream again, others may be in force.
    */
   #holdBack(runner: Runner): void {
-    const { clock, settings, heldBack } = this.#deps;
-    while (runner.order?.isFrontBlocked === true && this.#room(runner) > 0) {
+    const { clock, settings, lease, heldBack } = this.#deps;
+    const mayTake = (): boolean => runner.state === 'active' && lease.isHeld;
+    while (runner.order?.isFrontBlocked === true && this.#room(runner) > 0 && mayTake()) {
       const held = runner.holdBack(clock.elapsedMs(), settings);
       if (held === undefined) return;
       heldBack(runner, held);
