@@ -118,7 +118,7 @@ describe('shell completion', () => {
       const leat = await openServer();
       t.after(() => leat.close());
       const shell = await openLoggedInShell(t, leat);
-      for (const name of ['crm', "crm 'two' $(x)", 'billing', 'a\u009Bb']) {
+      for (const name of ['crm', "crm 'two' $(x)", 'billing']) {
         const words = ['streams', 'create', '--inspect', '--name', name];
         assert.equal((await shell.leat(words)).code, 0);
       }
