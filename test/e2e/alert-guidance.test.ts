@@ -94,7 +94,7 @@ const hostileNames = [
   "crm'; touch pwned; '",
   '$(touch pwned)',
   '`touch pwned`',
-  'crm\r\nBcc: evil@example.net\r\n\r\n{"level":50}',
+  '{"level":50} Bcc: evil@example.net',
 ];
 
 describe('the guidance of an alert', () => {
