@@ -1,8 +1,8 @@
 import type { Plan } from './plan.ts';
 import { noFaults } from './simulation.ts';
 
-/** Settings of all of them. */
-const common = {
+/** Settings that shortened histories share, also those of false alarms. */
+export const common = {
   retry4xx: [408, 429],
   attemptTimeoutMs: 1000,
   userAgent: 'Leat/0.0.0',
