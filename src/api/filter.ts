@@ -1,9 +1,8 @@
 import { parseFilter, type ParsedFilter } from '../core/filter.ts';
 import type { Filter } from '../core/filter-program.ts';
-import { sizeOf } from '../core/json-parts.ts';
-import { runSync } from '../core/slices.ts';
+import { isTooDeep } from '../core/json-parts.ts';
 import { lossOf, readVerbatim } from '../core/verbatim.ts';
-import { bomReason, depthMax, depthReason } from './http/body.ts';
+import { bomReason, depthReason } from './http/body.ts';
 import { badBody, badQuery, quoted } from './http/problem.ts';
 
 /** Parses a filter that was sent as a field of the body. Throws 400. */
@@ -35,9 +34,7 @@ function conditionOf(text: string, property: string, description: string): unkno
     const expected = `Expected JSON such as {"data.object.plan":"pro"} but found ${quoted(text)}`;
     throw badQuery(text.startsWith('\uFEFF') ? bomReason : expected, property, description);
   }
-  if (runSync(sizeOf(Buffer.from(text))).depth > depthMax) {
-    throw badQuery(depthReason, property, description);
-  }
+  if (isTooDeep(Buffer.from(text))) throw badQuery(depthReason, property, description);
   const loss = lossOf(readVerbatim(text));
   if (loss === undefined) return condition;
   throw badQuery(loss.reason, [property, ...loss.path].join('.'), description);

@@ -1,9 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import { codeOf } from '../core/errors.ts';
-import { sizeOf } from '../core/json-parts.ts';
+import { isTooDeep } from '../core/json-parts.ts';
 import { printable } from '../core/setting.ts';
-import { runSync } from '../core/slices.ts';
 import { readVerbatim } from '../core/verbatim.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { readJson } from './json.ts';
@@ -53,12 +52,10 @@ export function isObject(value: unknown): value is object {
 /** Says which field a JSON text has twice: of those only the last one would be sent. */
 export function repeatedText(json: string): string | undefined {
   // Reading a text needs a stack of its depth, and the server refuses one that is deeper.
-  if (runSync(sizeOf(new TextEncoder().encode(json))).depth > depthMax) return undefined;
+  if (isTooDeep(new TextEncoder().encode(json))) return undefined;
   const path = readVerbatim(json).repeated;
   return path && `The field "${printable(path.join('.'))}" is repeated: write it once.`;
 }
-
-const depthMax = 100;
 
 function parsedJson(text: string): unknown {
   try {

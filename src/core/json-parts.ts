@@ -1,4 +1,4 @@
-import type { Slices } from './slices.ts';
+import { runSync, type Slices } from './slices.ts';
 
 /** Characters or bytes of one slice: some 0.5 ms. */
 const sliceLength = 128 * 1024;
@@ -9,6 +9,14 @@ export interface JsonSize {
   readonly parts: number;
   /** Nesting depth of arrays and objects. */
   readonly depth: number;
+}
+
+/** How deep JSON may nest: deeper than any document needs, and far below the limit of recursion. */
+export const depthMax = 100;
+
+/** Returns whether a JSON text in UTF-8 nests deeper than {@link depthMax}: a reader of the text may recurse. */
+export function isTooDeep(json: Uint8Array): boolean {
+  return runSync(sizeOf(json)).depth > depthMax;
 }
 
 /** Measures a JSON text in UTF-8 without parsing it. The result for invalid JSON is undefined. */

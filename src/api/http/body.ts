@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { MemoryShare } from './memory-pool.ts';
 import type { BodyRule } from '../operation.ts';
-import { sizeOf } from '../../core/json-parts.ts';
-import { runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
+import { depthMax, isTooDeep, sizeOf } from '../../core/json-parts.ts';
+import { type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import {
   badBody,
   loneReason,
@@ -216,9 +216,6 @@ export class ClientGone extends Error {
   override readonly name = 'ClientGone';
 }
 
-/** Deeper than any document needs, and far below the limit of recursion. */
-export const depthMax = 100;
-
 /** A body as text and as the parsed value. */
 export interface ParsedBody {
   readonly text: string;
@@ -242,7 +239,7 @@ export function parseBody(bytes: Uint8Array): ParsedBody {
  * the text itself needs a stack of that depth.
  */
 export function checkVerbatimDepth(bytes: Uint8Array): void {
-  if (runSync(sizeOf(bytes)).depth > depthMax) throw tooDeep();
+  if (isTooDeep(bytes)) throw tooDeep();
 }
 
 /** How a body is parsed. */
