@@ -2,7 +2,7 @@ import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'n
 import { connect as connectTls, createSecureContext, type SecureContext } from 'node:tls';
 import type { Millis } from '../../core/clock.ts';
 import { literalAddress } from '../../core/address.ts';
-import { whenSilent } from './early-response.ts';
+import { afterPoll, whenSilent } from './early-response.ts';
 import { BlockedAddress, type BlockedFound, guardLookup, type EgressRule } from './egress.ts';
 import { ClosedConnection } from './transport-error.ts';
 
@@ -110,7 +110,7 @@ export function createConnect({ egress, blockedFound, tls }: ConnectDeps): Conne
 /**
  * Delays the end of a connection whose write failed until what the peer sent before was read: in TLS 1.3 it
  * refuses a client certificate after the handshake, by an alert and a reset, and the system reports the
- * reset to a write first. The first immediate runs before the next poll, the second one after it.
+ * reset to a write first.
  */
 function readAlertBeforeReset(socket: Socket): void {
   const destroy = socket.destroy.bind(socket);
@@ -118,7 +118,7 @@ function readAlertBeforeReset(socket: Socket): void {
   socket.destroy = (error?: Error & { readonly syscall?: string }) => {
     if (isDelayed || error?.syscall !== 'write') return destroy(error);
     isDelayed = true;
-    setImmediate(() => setImmediate(() => destroy(error)));
+    afterPoll(() => destroy(error));
     return socket;
   };
 }

@@ -17,8 +17,8 @@ export class UnaskedResponse extends InvalidResponse {
 
 /**
  * Calls `ready` once the event loop has read what the peer of a new connection has sent so far; ends the
- * connection with {@link EarlyResponse} when that was something. The first immediate runs before the next
- * poll, the second one after it. Calls nothing when the socket was destroyed meanwhile.
+ * connection with {@link EarlyResponse} when that was something. Calls nothing when the socket was destroyed
+ * meanwhile.
  */
 export function whenSilent(socket: Socket, ready: () => void): void {
   const check = (): void => {
@@ -26,5 +26,13 @@ export function whenSilent(socket: Socket, ready: () => void): void {
     if (socket.readableLength > 0) socket.destroy(new EarlyResponse());
     else ready();
   };
-  setImmediate(() => setImmediate(check));
+  afterPoll(check);
+}
+
+/**
+ * Calls `action` once the event loop has read what has arrived: the first immediate runs before the next poll,
+ * the second one after it.
+ */
+export function afterPoll(action: () => void): void {
+  setImmediate(() => setImmediate(action));
 }
