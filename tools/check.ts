@@ -17,6 +17,7 @@ const checks: Record<string, readonly string[]> = {
   unused: ['knip', '--no-progress', '--treat-config-hints-as-errors'],
   imports: ['node', '--test', 'test/architecture.test.ts'],
   packages: ['node', '--test', 'test/packages.test.ts'],
+  promises: ['node', 'tools/promises.ts'],
 };
 
 const results = await Promise.all(

@@ -23,7 +23,8 @@ export async function runCommand(
   await buildProgram(context, json).parseAsync(words, { from: 'user' });
 }
 
-function buildProgram(context: ProgramContext, json: boolean): Command {
+/** Returns the tree of all commands. */
+export function buildProgram(context: ProgramContext, json: boolean): Command {
   const client = clientDeps(context);
   const program = createProgram(client, json)
     // A closed output ends a command successfully; a service without its output is broken, and
