@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 
 /**
  * `npm run check`: runs every static check concurrently. All of them run even when one fails, so that
- * one run shows every problem. The output of a check is printed only if it fails.
+ * one run shows every problem. The output of most checks is printed only if they fail.
  */
 const checks: Record<string, readonly string[]> = {
   // One pass, as the lint rules need the types of every file: tsc would find all of them a second time.
@@ -18,7 +18,10 @@ const checks: Record<string, readonly string[]> = {
   imports: ['node', '--test', 'test/architecture.test.ts'],
   packages: ['node', '--test', 'test/packages.test.ts'],
   promises: ['node', 'tools/promises.ts'],
+  weight: ['node', 'tools/weight.ts'],
 };
+/** Checks whose output is worth reading when they pass. */
+const printed: ReadonlySet<string> = new Set(['weight']);
 
 const results = await Promise.all(
   Object.entries(checks).map(([name, command]) => runCheck(name, command)),
@@ -39,7 +42,7 @@ function runCheck(name: string, command: readonly string[]) {
     const finish = (passed: boolean) => {
       const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
       console.log(`${passed ? 'ok    ' : 'FAILED'} ${name} (${command.join(' ')}) ${seconds} s`);
-      if (!passed) console.log(Buffer.concat(output).toString());
+      if (!passed || printed.has(name)) console.log(Buffer.concat(output).toString());
       resolve({ name, passed });
     };
     child.on('error', (error) => {
