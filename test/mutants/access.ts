@@ -76,15 +76,16 @@ export const accessMutants: readonly Mutant[] = [
   {
     name: 'an entry that is recorded after the transaction of its change',
     file: 'store/directory/recording.ts',
-    before:
-      'return (durability, command) => transact(durability, () => recorded(command(), entry));',
-    after: `return async (durability, command) => {
+    before: 'return aroundChanges(on, (command) => recorded(command(), entry));',
+    after: `const { read, transact } = on.commands;
+  const late: Purposes['commands']['transact'] = async (durability, command) => {
     const result = await transact(durability, command);
     await transact(durability, function* () {
       if (isChanged(result)) yield* record(entry);
     });
     return result;
-  };`,
+  };
+  return { ...on, commands: { read, transact: late } };`,
     killedBy: {
       file: 'test/store/access.test.ts',
       title: 'recording: a change whose entry cannot be stored is not made',

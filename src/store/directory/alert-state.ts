@@ -8,16 +8,12 @@ import type {
   FailureWindow,
 } from '../port/alert-state.ts';
 import type { DisabledReason } from '../port/streams.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, sql, type On } from './command.ts';
 import { listedNumbers } from './dialect.ts';
 
 /** Creates the store of the reported alerts, and of the failures that alerts are about. */
-export function createAlertStateStore({
-  commands,
-}: {
-  readonly commands: Commands;
-}): AlertStateStore {
-  const { read, transact } = commands;
+export function createAlertStateStore({ on }: On): AlertStateStore {
+  const { read, transact } = on.commands;
   return {
     last: (tenant) => read(last(tenant)),
     record: (tenant, after, state, mustLast) =>

@@ -5,15 +5,14 @@ import type { FailureStore, ListedDelivery, ListQuery } from '../port/failures.t
 import type { Page } from '../port/page.ts';
 import { storedCode } from '../rows/failures.ts';
 import { mayBeSent, sendingOf } from '../rules/pause.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type On, sql } from './command.ts';
 import { oneOf } from './dialect.ts';
 import { createFailureGroups } from './failure-groups.ts';
 import { selects } from './failure-selection.ts';
 import { type FailureReader, type FailureRow, firstFailures, rowColumns } from './failures.ts';
 import type { Runs } from './runs.ts';
 
-interface Deps {
-  readonly commands: Commands;
+interface Deps extends On {
   readonly failures: FailureReader;
   readonly runs: Pick<Runs, 'now'>;
 }
@@ -21,7 +20,7 @@ interface Deps {
 /** Creates the queries of the failures of all streams. */
 export function createAllFailures(deps: Deps): FailureStore {
   return {
-    list: (tenant, query) => list(deps, tenant, query),
+    list: (tenant, query) => deps.on.lists.bounded(() => list(deps, tenant, query)),
     groups: createFailureGroups(deps),
   };
 }
@@ -37,13 +36,13 @@ interface ListedRow extends FailureRow {
 }
 
 async function list(
-  { commands, failures }: Deps,
+  { on, failures }: Deps,
   tenant: number,
   query: ListQuery,
 ): Promise<Page<ListedDelivery>> {
   const after = query.after === undefined ? first : parseListedKey(query.after);
   if (after === undefined) return { items: [], next: undefined };
-  const { rows, end } = await commands.read(listedRows(tenant, query, after, failures));
+  const { rows, end } = await on.lists.read(listedRows(tenant, query, after, failures));
   const { found, last } = await firstFailures(rows, query, failures);
   const next = last ?? end;
   return {

@@ -3,15 +3,15 @@ import type { Api } from '../../core/types.ts';
 import type { ApiStore } from '../port/apis.ts';
 import type { BoundedPage } from '../port/page.ts';
 import { carriedIn } from '../rows/carried.ts';
-import { boundedPage, type Command, type Commands, Lock, sql } from './command.ts';
+import { boundedPage, type Command, Lock, sql, type On } from './command.ts';
 import { forUpdate, oneOf, verbatim } from './dialect.ts';
 
 /** Creates the store of the APIs that tokens are issued for, except the management API. */
-export function createApiStore({ commands }: { readonly commands: Commands }): ApiStore {
-  const { read, transact } = commands;
+export function createApiStore({ on }: On): ApiStore {
+  const { read, transact } = on.commands;
   return {
     get: (tenant, idOrIdentifier) => read(get(tenant, idOrIdentifier)),
-    list: (tenant, page) => read(list(tenant, page)),
+    list: (tenant, page) => on.lists.read(list(tenant, page)),
     create: (api) => transact('durable', () => create(api)),
     update: (tenant, id, decide) => transact('confirmed', () => update(tenant, id, decide)),
     delete: (tenant, id) => transact('confirmed', () => remove(tenant, id)),

@@ -13,16 +13,16 @@ import type { Millis } from '../../core/clock.ts';
 import type { AuditFilter, AuditLogStore } from '../port/audit-log.ts';
 import type { Page } from '../port/page.ts';
 import type { StepQuery } from '../port/upkeep.ts';
-import { type Command, type Commands, sql, type Statement, together } from './command.ts';
+import { type Command, sql, type Statement, together, type On } from './command.ts';
 import { andEquals, listed, oneOf, oneOfNumbers, verbatim } from './dialect.ts';
 
 /** Creates the store of the audit log; recording.ts has the entries of changes. */
-export function createAuditLogStore({ commands }: { readonly commands: Commands }): AuditLogStore {
-  const { read, transact } = commands;
+export function createAuditLogStore({ on }: On): AuditLogStore {
+  const { read, transact } = on.commands;
   return {
     get: (tenant, id) => read(get(tenant, id)),
-    list: (tenant, query) => read(list(tenant, query)),
-    listNumbered: (tenant, query) => read(listNumbered(tenant, query)),
+    list: (tenant, query) => on.lists.read(list(tenant, query)),
+    listNumbered: (tenant, query) => on.lists.read(listNumbered(tenant, query)),
     add: (entries) => transact('durable', () => add(entries)),
     prune: (query) => transact('relaxed', () => prune(query)),
   };

@@ -1,16 +1,14 @@
 import type { CertificateReport, ExpiringCertificate, UpkeepStore } from '../port/upkeep.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, sql, type On } from './command.ts';
 
 /** Creates the commands that watch client certificates. */
 export function createCertificateStore({
-  commands,
-}: {
-  readonly commands: Commands;
-}): Pick<UpkeepStore, 'expiringCertificates' | 'noteCertificate'> {
+  on,
+}: On): Pick<UpkeepStore, 'expiringCertificates' | 'noteCertificate'> {
   return {
-    expiringCertificates: (query) => commands.read(expiring(query)),
+    expiringCertificates: (query) => on.commands.read(expiring(query)),
     noteCertificate: async (certificate, reported) => {
-      await commands.transact('relaxed', () => note(certificate, reported));
+      await on.commands.transact('relaxed', () => note(certificate, reported));
     },
   };
 }

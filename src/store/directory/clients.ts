@@ -7,24 +7,23 @@ import type { BoundedPage, Page } from '../port/page.ts';
 import { skewMaxMs } from '../port/time.ts';
 import { lockAccess } from './access-lock.ts';
 import { carriedIn } from '../rows/carried.ts';
-import { boundedPage, type Command, type Commands, PageRead, sql, together } from './command.ts';
+import { boundedPage, type Command, PageRead, sql, together, type On } from './command.ts';
 import { forUpdate, Fragment, piece, verbatim } from './dialect.ts';
 import { grantsOfClient } from './grants.ts';
 
 /** Creates the store of clients and of the assertions that they have used. */
 export function createClientStore({
-  commands,
+  on,
   hint,
-}: {
-  readonly commands: Commands;
+}: On & {
   readonly hint: (hint: Hint) => void;
 }): ClientStore {
-  const { read, transact } = commands;
+  const { transact } = on.commands;
   return {
-    get: (tenant, id) => read(get(tenant, id)),
-    list: (tenant, page) => read(list(tenant, page)),
-    listFrom: (tenant, page) => read(listFrom(tenant, page)),
-    access: (tenant, id) => read(accessOf(tenant, id)),
+    get: (tenant, id) => on.tokens.read(get(tenant, id)),
+    list: (tenant, page) => on.lists.read(list(tenant, page)),
+    listFrom: (tenant, page) => on.lists.read(listFrom(tenant, page)),
+    access: (tenant, id) => on.access.read(accessOf(tenant, id)),
     create: async (client) => {
       const result = await transact('durable', () => create(client));
       // A process may have cached that there is no such client.

@@ -16,22 +16,75 @@ import type { Value } from './dialect.ts';
  */
 export type Command<T> = Generator<Step | readonly Step[], T, unknown>;
 
-/** Runs commands on one engine. */
+/**
+ * The connections of each purpose, so that no purpose waits for another one. A command says where it is
+ * defined on which it runs: `on.lists.read(list(tenant))`. SQLite has one connection for all of them.
+ */
+export interface Purposes {
+  /** Pages, searches and sums: what takes longer the more a tenant has. */
+  readonly lists: Lists;
+  /** Changes by a client or an operator, reads of one row, and upkeep. */
+  readonly commands: Commands;
+  /** What a token is issued and verified with: publishers need it whatever the others wait for. */
+  readonly tokens: Commands;
+  /** What a caller may do, on the connections of appends. */
+  readonly access: Reads;
+  /** What the node that owns a stream needs to deliver. */
+  readonly delivering: Commands;
+}
+
+/** What every command is made from. */
+export interface On {
+  readonly on: Purposes;
+}
+
+/** Reads pages within bounds that are shorter than those of other commands. */
+export interface Lists {
+  read<T>(command: Command<T>): Promise<T>;
+  /** Runs a list of several reads, which then share the bounds. */
+  bounded<T>(list: () => Promise<T>): Promise<T>;
+}
+
+/** Reads what is no page: those run on {@link Purposes.lists}. */
+export type Reads = Pick<Lists, 'read'>;
+
+/** Runs commands on the connections of one purpose. */
 export interface Commands {
   /**
    * Runs a command in one transaction. PostgreSQL runs it again after a deadlock, so it must change
    * nothing but the store.
    */
   transact<T>(durability: Durability, command: () => Command<T>): Promise<T>;
-  /** Runs a command that only reads. Each statement sees what is committed when it starts. */
-  read<T>(command: Command<T>): Promise<T>;
+  /**
+   * Runs a command that only reads. Each statement sees what is committed when it starts. A page does not
+   * compile: it runs on {@link Purposes.lists}.
+   */
+  read<T>(command: Command<T> & NoPage<T>): Promise<T>;
 }
+
+/** Returns connections whose changes by a client or an operator run within `around`, in one transaction. */
+export function aroundChanges(
+  on: Purposes,
+  around: <T>(command: () => Command<T>) => Command<T>,
+): Purposes {
+  const { read, transact } = on.commands;
+  const changing: Commands = {
+    read,
+    transact: (durability, command) => transact(durability, () => around(command)),
+  };
+  return { ...on, commands: changing };
+}
+
+type NoPage<T> = [Extract<T, { readonly items: readonly unknown[] }>] extends [never]
+  ? unknown
+  : never;
 
 /**
  * `durable` commits survive a power cut. `confirmed` ones do as well, and so does everything that the
- * command has read (see postgres/database.ts). `relaxed` ones may be undone by a crash.
+ * command has read (see postgres/database.ts). `settling` ones are as durable as settlements: SQLite
+ * syncs them within a second. `relaxed` ones may be undone by a crash.
  */
-export type Durability = 'durable' | 'confirmed' | 'relaxed';
+export type Durability = 'durable' | 'confirmed' | 'settling' | 'relaxed';
 
 export type Step = Statement<unknown> | PageRead<unknown> | Lock | Call<unknown>;
 

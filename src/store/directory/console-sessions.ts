@@ -7,15 +7,12 @@ import {
 } from '../../core/console-session.ts';
 import type { ConsoleSessionStore, NewSession } from '../port/console-sessions.ts';
 import { skewMaxMs } from '../port/time.ts';
-import { type Command, type Commands, Lock, sql, together } from './command.ts';
+import { type Command, Lock, sql, together, type On } from './command.ts';
 import { andEquals, forKeyShare, verbatim } from './dialect.ts';
 
 /** Creates the store of the sessions of the console. */
-export function createConsoleSessionStore({
-  commands: { read, transact },
-}: {
-  readonly commands: Commands;
-}): ConsoleSessionStore {
+export function createConsoleSessionStore({ on }: On): ConsoleSessionStore {
+  const { read, transact } = on.commands;
   const get = (tenant: number, secretHash: Uint8Array) => read(open(tenant, secretHash));
   return {
     addCode: (code) => transact('durable', () => addCode(code)),
@@ -33,7 +30,7 @@ export function createConsoleSessionStore({
       return current && sessionOf(tenant, current);
     },
     end: (tenant, secretHash) => transact('confirmed', () => end(tenant, secretHash)),
-    list: (tenant) => read(list(tenant)),
+    list: (tenant) => on.lists.read(list(tenant)),
     endMany: (tenant, which) => transact('confirmed', () => endMany(tenant, which)),
     prune: ({ take }) => transact('relaxed', () => prune(Math.min(take, pruneMax))),
   };

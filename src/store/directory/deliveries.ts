@@ -1,31 +1,28 @@
 import { yieldToEventLoop } from '../../core/slices.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
-import { type Command, type Commands, sql, together } from './command.ts';
+import { type Command, type On, sql, together } from './command.ts';
 import { dayColumns, newDays } from './history.ts';
 import type { Targeted } from './recording.ts';
 import { redeliver, redeliverMany } from './redelivery.ts';
-import type { ReplayDeps } from './replays.ts';
 import type { Runs } from './runs.ts';
 import { bringForward, makeWaitingDue, releaseWaiting, stepMax } from './waiting.ts';
 
-export interface DeliveryDeps {
-  readonly commands: Commands;
+export interface DeliveryDeps extends On {
   readonly runs: Runs;
   readonly hint: (hint: Hint) => void;
-  readonly transactJoined: ReplayDeps['transactJoined'];
 }
 
 /** Creates the commands that make deliveries due on request, and before their time. */
 export function createDeliveryStore({
-  commands: { transact },
+  on,
   runs,
   hint,
-  transactJoined,
 }: DeliveryDeps): Omit<
   DeliveryStore,
   'listFailures' | 'failure' | 'claimDue' | 'settle' | 'pruneAttempts'
 > {
+  const { transact } = on.commands;
   return {
     redeliver: async (tenant, stream, eventId, allHaveSchedule = false) => {
       const result = await transact('durable', () =>
@@ -49,8 +46,10 @@ export function createDeliveryStore({
       if (due > 0) hint({ kind: 'stream', tenant, stream });
       return due;
     },
-    releaseWaiting: (request) => transactJoined(() => releaseWaiting(runs, request)),
-    bringForward: (request) => transactJoined(() => bringForward(runs, request)),
+    releaseWaiting: (request) =>
+      on.delivering.transact('settling', () => releaseWaiting(runs, request)),
+    bringForward: (request) =>
+      on.delivering.transact('settling', () => bringForward(runs, request)),
     addTest: async (tenant, stream, event) => {
       const result = await transact('durable', () => addTest(runs, tenant, stream, event));
       if (result === 'accepted') hint({ kind: 'stream', tenant, stream });

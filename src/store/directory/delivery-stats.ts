@@ -9,20 +9,17 @@ import {
 } from '../../core/delivery-stats.ts';
 import { minuteMs } from '../../core/units.ts';
 import type { CountsAt, DeliveryStatsStore, RecordedMinute } from '../port/delivery-stats.ts';
-import { type Command, type Commands, sql, type Statement } from './command.ts';
+import { type Command, sql, type Statement, type On } from './command.ts';
 import { forUpdate, Fragment, listedRows, oneOf, perDialect, piece, verbatim } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
 
 /** Creates the store of the statistics of deliveries. */
-export function createDeliveryStatsStore({
-  commands: { read, transact },
-}: {
-  readonly commands: Commands;
-}): DeliveryStatsStore {
+export function createDeliveryStatsStore({ on }: On): DeliveryStatsStore {
+  const { transact } = on.commands;
   return {
     record: (writer, minutes) => transact('relaxed', () => record(writer, minutes)),
-    read: ({ tenant, stream = '' }, window) => read(counts({ tenant, stream }, window)),
-    latencies: (tenant, streams, since) => read(latencies(tenant, streams, since)),
+    read: ({ tenant, stream = '' }, window) => on.lists.read(counts({ tenant, stream }, window)),
+    latencies: (tenant, streams, since) => on.lists.read(latencies(tenant, streams, since)),
     rollUp: async () => {
       const hours = await transact('relaxed', rollUpHours);
       return hours > 0 ? hours : transact('relaxed', () => rollUp('day', 'hour'));

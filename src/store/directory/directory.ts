@@ -8,7 +8,7 @@ import { createApiStore } from './apis.ts';
 import { createAuditLogStore } from './audit-log.ts';
 import { createCertificateStore } from './certificates.ts';
 import { createClientStore } from './clients.ts';
-import type { Commands } from './command.ts';
+import type { On } from './command.ts';
 import { createConsoleSessionStore } from './console-sessions.ts';
 import { createDeliveryStatsStore } from './delivery-stats.ts';
 import { createDeliveryStore } from './deliveries.ts';
@@ -16,14 +16,14 @@ import { createDismissalStore } from './dismissals.ts';
 import { createEventLogStore } from './event-log.ts';
 import { createFailureStore, type FailureReader } from './failures.ts';
 import { createGrantStore } from './grants.ts';
-import { guardedCommands } from './guarding.ts';
+import { guardedOn } from './guarding.ts';
 import { createKeyStore, type KeyStoreDeps } from './keys.ts';
 import { createEventTypeStore } from './event-types.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
-import { recordingCommands, recordingTransact, recordingUserChange } from './recording.ts';
+import { recordingOn, recordingUserChange } from './recording.ts';
 import { createRedeliveryStore } from './redeliveries.ts';
-import { createReplayStore, type ReplayDeps } from './replays.ts';
+import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import type { Runs } from './runs.ts';
 import { createSecretStore, type SecretDeps } from './secrets.ts';
@@ -38,8 +38,7 @@ import { createUserStore, type UserDeps } from './users.ts';
 export type Directory = ReturnType<typeof createDirectory>;
 
 /** What an engine provides for them. */
-export interface DirectoryDeps {
-  readonly commands: Commands;
+export interface DirectoryDeps extends On {
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   readonly report: KeyStoreDeps['report'];
@@ -52,8 +51,6 @@ export interface DirectoryDeps {
   readonly countMax: StreamDeps['countMax'];
   readonly liveNodes?: SecretDeps['liveNodes'];
   readonly liveVersions?: StreamDeps['liveVersions'];
-  readonly transactSame: SecretDeps['transactSame'];
-  readonly transactJoined: ReplayDeps['transactJoined'];
   readonly changeUser: UserDeps['change'];
   readonly sortedUsers: UserDeps['sorted'];
 }
@@ -90,20 +87,19 @@ export function createDirectory(deps: DirectoryDeps) {
 export function createRecordingDirectory(deps: DirectoryDeps, entry: AuditEntry): Directory {
   return createDirectory({
     ...deps,
-    commands: recordingCommands(deps.commands, entry),
-    transactSame: recordingTransact(deps.transactSame, entry),
+    on: recordingOn(deps.on, entry),
     changeUser: recordingUserChange(deps.changeUser, entry),
   });
 }
 
 /** Creates the changes of what clients may do, each with this guard and entry in its transaction. */
 export function createGuardedDirectory(
-  { commands, hint }: Pick<DirectoryDeps, 'commands' | 'hint'>,
+  { on, hint }: Pick<DirectoryDeps, 'on' | 'hint'>,
   guard: Guard,
   entry: AuditEntry | undefined,
 ): GuardedStore {
-  const changing = entry === undefined ? commands : recordingCommands(commands, entry);
-  const deps = { commands: guardedCommands(changing, guard), hint };
+  const changing = entry === undefined ? on : recordingOn(on, entry);
+  const deps = { on: guardedOn(changing, guard), hint };
   return {
     clients: createClientStore(deps),
     grants: createGrantStore(deps),

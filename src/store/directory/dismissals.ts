@@ -33,7 +33,8 @@ const dismissalVersion = 27;
 
 /** Creates the store of dismissals. */
 export function createDismissalStore(deps: DismissalDeps): DismissalStore {
-  const { read, transact } = deps.commands;
+  const { on } = deps;
+  const { read, transact } = on.commands;
   const work = createFailureWork(deps, kindOf(deps));
   return {
     ...work,
@@ -49,14 +50,15 @@ export function createDismissalStore(deps: DismissalDeps): DismissalStore {
       if (stream !== undefined) deps.hint({ kind: 'stream', tenant, stream });
       return result;
     },
-    streams: (tenant, among) => read(streamsWithFailures(tenant, among)),
-    groups: async (tenant, stream, filter) => {
-      const groups = new Map<string, CountedGroup>();
-      for await (const rows of matching(deps, tenant, stream, filter)) {
-        for (const row of rows) addTo(groups, row);
-      }
-      return withErrors(deps, [...groups.values()]);
-    },
+    streams: (tenant, among) => on.lists.read(streamsWithFailures(tenant, among)),
+    groups: (tenant, stream, filter) =>
+      on.lists.bounded(async () => {
+        const groups = new Map<string, CountedGroup>();
+        for await (const rows of matching(deps, tenant, stream, filter)) {
+          for (const row of rows) addTo(groups, row);
+        }
+        return withErrors(deps, [...groups.values()]);
+      }),
     get: (tenant, id) => read(get(tenant, id)),
   };
 }
@@ -81,17 +83,17 @@ type MatchingRow = FailureRow & { readonly error_code: string };
  * between. Those that are opened after the first read are left out.
  */
 async function* matching(
-  { commands: { read }, failures }: DismissalDeps,
+  { on: { lists }, failures }: DismissalDeps,
   tenant: number,
   stream: string,
   selection: FailureSelection,
 ): AsyncGenerator<readonly MatchingRow[], void> {
-  const newest = 1 + (await read(newestOf(tenant, stream)));
+  const newest = 1 + (await lists.read(newestOf(tenant, stream)));
   const failedTo = Math.min(selection.failedTo ?? Infinity, newest);
   let after = { failed_at: selection.failedFrom ?? 0, event_id: '' };
   for (;;) {
     const present = { ...selection, failedTo };
-    const rows = await read(rowsAfter(tenant, stream, present, after, failures));
+    const rows = await lists.read(rowsAfter(tenant, stream, present, after, failures));
     const end = rows.at(-1);
     if (end === undefined) return;
     yield rows;

@@ -10,7 +10,7 @@ import {
 } from '../port/event-log.ts';
 import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/attempts.ts';
 import { mayBeSent } from '../rules/pause.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type On, type Reads, sql } from './command.ts';
 import {
   Fragment,
   jsonList,
@@ -29,33 +29,33 @@ import {
 } from './event-candidates.ts';
 import type { Kept, ReadCache } from './read-cache.ts';
 
-export interface EventDeliveryDeps {
-  readonly commands: Commands;
+export interface EventDeliveryDeps extends On {
   readonly readCache: ReadCache;
 }
 
 interface ReadingDeps {
-  readonly commands: Commands;
+  readonly commands: Reads;
   readonly kept: Kept;
 }
 
 /** Creates the query of what became of an event. */
 export function createEventDeliveries({
-  commands,
+  on: { lists },
   readCache,
 }: EventDeliveryDeps): EventLogStore['deliveries'] {
-  return async (tenant, event, page) => {
-    const kept = readCache.present;
-    for (let tries = 1; ; tries += 1) {
-      const { found, basis } = await derived({ commands, kept }, { tenant, event, page });
-      const ids = found.items.map(({ stream }) => stream);
-      const present = await commands.read(basisOf(tenant, event, ids));
-      // A change in between would mix the state before it with the attempts after it.
-      const isChanged = present?.rows !== basis.rows || (present.streams ?? '') !== basis.streams;
-      const isMixed = isChanged || found.items.some(hasBegun);
-      if (!isMixed || tries === triesMax) return found;
-    }
-  };
+  return (tenant, event, page) =>
+    lists.bounded(async () => {
+      const kept = readCache.present;
+      for (let tries = 1; ; tries += 1) {
+        const { found, basis } = await derived({ commands: lists, kept }, { tenant, event, page });
+        const ids = found.items.map(({ stream }) => stream);
+        const present = await lists.read(basisOf(tenant, event, ids));
+        // A change in between would mix the state before it with the attempts after it.
+        const isChanged = present?.rows !== basis.rows || (present.streams ?? '') !== basis.streams;
+        const isMixed = isChanged || found.items.some(hasBegun);
+        if (!isMixed || tries === triesMax) return found;
+      }
+    });
 }
 
 /** Tries until an event whose deliveries change all the time is shown as it was read. */

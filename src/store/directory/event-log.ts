@@ -16,13 +16,17 @@ export interface EventLogDeps extends EventDeliveryDeps {
 
 /** Creates the queries of what became of events. */
 export function createEventLogStore(deps: EventLogDeps): EventLogStore {
-  const { commands, runs } = deps;
+  const { on, runs } = deps;
+  const { lists } = on;
   return {
-    newest: (tenant, query) => commands.read(newest(runs, tenant, query)),
-    find: async (tenant, eventId) =>
-      (await commands.read(inLog(tenant, eventId))) ??
-      (await commands.read(inDeliveries(tenant, eventId))),
-    offsetsOf: (tenant, eventIds) => commands.read(offsetsOf(tenant, eventIds)),
+    newest: (tenant, query) => lists.read(newest(runs, tenant, query)),
+    find: (tenant, eventId) =>
+      lists.bounded(
+        async () =>
+          (await lists.read(inLog(tenant, eventId))) ??
+          (await lists.read(inDeliveries(tenant, eventId))),
+      ),
+    offsetsOf: (tenant, eventIds) => lists.read(offsetsOf(tenant, eventIds)),
     deliveries: createEventDeliveries(deps),
     attempts: createStreamAttempts(deps),
     ...createPastPruner(deps),

@@ -2,7 +2,7 @@ import { yieldToEventLoop } from '../../core/slices.ts';
 import type { Offset } from '../../core/types.ts';
 import type { FoundEvent } from '../port/event-log.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { type Command, PageRead, type Reads, sql } from './command.ts';
 import { jsonList, listOf, positionIn } from './dialect.ts';
 
 /** Streams that have to do with an event, whatever they select now. */
@@ -15,7 +15,7 @@ export interface RelatedStreams {
 
 /** Reads the streams with a trace of an event, or with a past selection of its type. */
 export async function readRelated(
-  { commands: { read } }: { readonly commands: Commands },
+  { commands: { read } }: { readonly commands: Reads },
   tenant: number,
   event: FoundEvent,
 ): Promise<RelatedStreams> {

@@ -6,21 +6,20 @@ import {
   sampleBytesMax,
   type SeenType,
 } from '../port/event-types.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type On, sql } from './command.ts';
 import { listedRows, oneOfNumbers, postgresOnly } from './dialect.ts';
 import { lastStretch, logRow } from './event-log.ts';
 import type { Runs } from './runs.ts';
 
-export interface EventTypeDeps {
-  readonly commands: Commands;
+export interface EventTypeDeps extends On {
   readonly runs: Runs;
 }
 
 /** Creates the store of the types of events. */
-export function createEventTypeStore({ commands, runs }: EventTypeDeps): EventTypeStore {
+export function createEventTypeStore({ on, runs }: EventTypeDeps): EventTypeStore {
   return {
-    record: (seen) => commands.transact('relaxed', () => record(seen)),
-    list: (tenant, query) => commands.read(list(runs, tenant, query)),
+    record: (seen) => on.commands.transact('relaxed', () => record(seen)),
+    list: (tenant, query) => on.lists.read(list(runs, tenant, query)),
   };
 }
 

@@ -4,7 +4,7 @@ import type { DeliveryState } from '../../core/types.ts';
 import type { NewFailureWork } from '../port/failure-work.ts';
 import type { FailureSelection } from '../port/failures.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
-import { type Command, type Commands, sql, together } from './command.ts';
+import { type Command, type Commands, type Reads, sql, together } from './command.ts';
 import { oneOf } from './dialect.ts';
 import { hasCode, selects } from './failure-selection.ts';
 import type { Runs } from './runs.ts';
@@ -31,7 +31,7 @@ export interface CountedStream {
 }
 
 interface Deps {
-  readonly commands: Pick<Commands, 'read'>;
+  readonly commands: Reads;
   readonly runs: Pick<Runs, 'now'>;
 }
 

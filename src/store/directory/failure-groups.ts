@@ -4,36 +4,43 @@ import { formatGroupKey, type GroupKey, type GroupSort, parseGroupKey } from '..
 import { yieldToEventLoop } from '../../core/slices.ts';
 import type { FailureGroup, FailureStore, GroupQuery } from '../port/failures.ts';
 import { storedCode } from '../rows/failures.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type On, sql, type Reads } from './command.ts';
 import { Fragment, jsonOf, oneOf, piece } from './dialect.ts';
 import { type FailureReader, type FailureRow, rowColumns } from './failures.ts';
 import type { Runs } from './runs.ts';
 
-interface Deps {
-  readonly commands: Commands;
+interface Deps extends On {
   readonly failures: FailureReader;
   readonly runs: Pick<Runs, 'now'>;
 }
 
 /** Creates the query of failures by cause. Triggers of the engines keep the counters. */
-export function createFailureGroups({ commands, failures, runs }: Deps): FailureStore['groups'] {
-  return async (tenant, query) => {
-    const now = await commands.read(present(runs));
-    const { groups, total, next } = await page(commands, tenant, query);
-    const found = await commands.read(samplesOf(tenant, groups, failures));
-    const byGroup = new Map(found.map((row) => [nameOf(row), row]));
-    const samples = groups.flatMap((group) => byGroup.get(nameOf(group)) ?? []);
-    const errors = await failures.lastFailed(samples);
-    const items = samples.map((row, index): FailureGroup => {
-      const { stream, event_id: eventId, type: eventType, count } = row;
-      const sample = { eventId, eventType, error: errors[index]?.error };
-      const [firstFailedAt, lastFailedAt] = [row.first_failed_at, row.last_failed_at];
-      const lastAttemptAt = row.last_attempt_at ?? lastFailedAt;
-      const [code, times] = [storedCode(row.code), { firstFailedAt, lastFailedAt, lastAttemptAt }];
-      return { stream, code, count, ...times, sample };
+export function createFailureGroups({
+  on: { lists },
+  failures,
+  runs,
+}: Deps): FailureStore['groups'] {
+  return (tenant, query) =>
+    lists.bounded(async () => {
+      const now = await lists.read(present(runs));
+      const { groups, total, next } = await page(lists, tenant, query);
+      const found = await lists.read(samplesOf(tenant, groups, failures));
+      const byGroup = new Map(found.map((row) => [nameOf(row), row]));
+      const samples = groups.flatMap((group) => byGroup.get(nameOf(group)) ?? []);
+      const errors = await failures.lastFailed(samples);
+      const items = samples.map((row, index): FailureGroup => {
+        const { stream, event_id: eventId, type: eventType, count } = row;
+        const sample = { eventId, eventType, error: errors[index]?.error };
+        const [firstFailedAt, lastFailedAt] = [row.first_failed_at, row.last_failed_at];
+        const lastAttemptAt = row.last_attempt_at ?? lastFailedAt;
+        const [code, times] = [
+          storedCode(row.code),
+          { firstFailedAt, lastFailedAt, lastAttemptAt },
+        ];
+        return { stream, code, count, ...times, sample };
+      });
+      return { items, total, next, now };
     });
-    return { items, total, next, now };
-  };
 }
 
 function nameOf({ stream, code }: Pick<StoredGroup, 'stream' | 'code'>): string {
@@ -58,7 +65,7 @@ interface GroupPage {
 
 /** Reads all groups, some at a time, and keeps those of the page. */
 async function page(
-  { read }: Commands,
+  { read }: Reads,
   tenant: number,
   { streams, codes, after, take, sort = '-count' }: GroupQuery,
 ): Promise<GroupPage> {

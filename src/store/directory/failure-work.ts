@@ -5,7 +5,7 @@ import type { Hint } from '../port/hints.ts';
 import type { StepQuery } from '../port/upkeep.ts';
 import type { Run } from '../rows/runs.ts';
 import { progressOfStep } from '../rules/failure-work.ts';
-import { type Command, type Commands, sql, type Statement, together } from './command.ts';
+import { type Command, type On, sql, type Statement, together } from './command.ts';
 import { Fragment, forUpdate, jsonOf, piece, verbatim } from './dialect.ts';
 import {
   type Counted,
@@ -55,19 +55,18 @@ interface Acted {
   readonly waitsFor: number;
 }
 
-export interface WorkDeps {
-  readonly commands: Commands;
+export interface WorkDeps extends On {
   readonly runs: Runs;
   readonly hint: (hint: Hint) => void;
 }
 
 /** Creates the commands that redeliveries and dismissals have in common. */
 export function createFailureWork(deps: WorkDeps, kind: WorkKind): FailureWorkStore {
-  const { commands, runs, hint } = deps;
-  const { read, transact } = commands;
+  const { on, runs, hint } = deps;
+  const { read, transact } = on.commands;
   return {
     create: async (request) => {
-      const counted = await countFailures(deps, request);
+      const counted = await countFailures({ commands: on.commands, runs }, request);
       const result = await transact('durable', () => create(runs, kind, request, counted));
       return 'refused' in result ? result : 'accepted';
     },

@@ -6,11 +6,10 @@ import type { DeliveryStore, FailureQuery } from '../port/deliveries.ts';
 import { rowBytes } from '../rows/bounded.ts';
 import type { EventColumns } from '../rows/delivered-event.ts';
 import { failureBytes } from '../rows/failures.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type On, sql } from './command.ts';
 import { type Fragment, oneOf, verbatim } from './dialect.ts';
 
-export interface FailureDeps {
-  readonly commands: Commands;
+export interface FailureDeps extends On {
   readonly failures: FailureReader;
 }
 
@@ -47,24 +46,26 @@ export interface FailureRow extends Omit<EventColumns, 'body' | 'trace'> {
 
 /** Creates the reads of open failures. */
 export function createFailureStore({
-  commands,
+  on: { lists },
   failures,
 }: FailureDeps): Pick<DeliveryStore, 'listFailures' | 'failure'> {
   return {
-    listFailures: async (tenant, stream, query) => {
-      const rows = await commands.read(rowsOf(tenant, stream, query, failures));
-      const { found, last } = await firstFailures(rows, query, failures);
-      return {
-        items: found.map(({ row, failure }) => ({ ...failure, failedAt: row.failed_at })),
-        next: last && formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }),
-      };
-    },
-    failure: async (tenant, stream, eventId) => {
-      const rows = await commands.read(rowOf(tenant, stream, eventId, failures));
-      const [row] = rows;
-      const [found] = await failures.read(rows);
-      return row && found && { ...found, failedAt: row.failed_at };
-    },
+    listFailures: (tenant, stream, query) =>
+      lists.bounded(async () => {
+        const rows = await lists.read(rowsOf(tenant, stream, query, failures));
+        const { found, last } = await firstFailures(rows, query, failures);
+        return {
+          items: found.map(({ row, failure }) => ({ ...failure, failedAt: row.failed_at })),
+          next: last && formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }),
+        };
+      }),
+    failure: (tenant, stream, eventId) =>
+      lists.bounded(async () => {
+        const rows = await lists.read(rowOf(tenant, stream, eventId, failures));
+        const [row] = rows;
+        const [found] = await failures.read(rows);
+        return row && found && { ...found, failedAt: row.failed_at };
+      }),
   };
 }
 

@@ -4,25 +4,24 @@ import type { Hint } from '../port/hints.ts';
 import type { BoundedPage, Page } from '../port/page.ts';
 import { lockAccess } from './access-lock.ts';
 import { carriedIn } from '../rows/carried.ts';
-import { boundedPage, type Command, type Commands, PageRead, sql } from './command.ts';
+import { boundedPage, type Command, PageRead, sql, type On } from './command.ts';
 import { andEquals, forKeyShare, forUpdate, verbatim } from './dialect.ts';
 
 /** Creates the store of grants: at most one for each pair of a client and an API. */
 export function createGrantStore({
-  commands,
+  on,
   hint,
-}: {
-  readonly commands: Commands;
+}: On & {
   readonly hint: (hint: Hint) => void;
 }): GrantStore {
-  const { read, transact } = commands;
+  const { read, transact } = on.commands;
   // A process may have cached the scopes that the client is granted.
   const hintOf = ({ tenant, client }: Grant): void => hint({ kind: 'client', tenant, client });
   return {
     get: (tenant, id) => read(get(tenant, id)),
-    of: (tenant, client, api) => read(of(tenant, client, api)),
-    list: (tenant, page) => read(list(tenant, page)),
-    listFrom: (tenant, page) => read(listFrom(tenant, page)),
+    of: (tenant, client, api) => on.tokens.read(of(tenant, client, api)),
+    list: (tenant, page) => on.lists.read(list(tenant, page)),
+    listFrom: (tenant, page) => on.lists.read(listFrom(tenant, page)),
     create: async (grant) => {
       const result = await transact('durable', () => create(grant));
       if ('created' in result) hintOf(grant);

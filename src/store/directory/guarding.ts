@@ -2,19 +2,16 @@ import type { ClientGuard, Guard } from '../port/guard.ts';
 import { accessOf } from './clients.ts';
 import { heldSession } from './console-sessions.ts';
 import { lockAccess } from './access-lock.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { aroundChanges, type Command, type Purposes, sql } from './command.ts';
 import { forKeyShare } from './dialect.ts';
 
 /**
- * Returns commands that call the guard in each transaction, before anything is changed. Changes of
+ * Returns connections whose changes call the guard in each transaction, before anything is changed. Changes of
  * the access of a tenant's clients follow each other, so that one which is committed after a
  * revocation also sees it.
  */
-export function guardedCommands({ read, transact }: Commands, guard: Guard): Commands {
-  return {
-    read,
-    transact: (durability, command) => transact(durability, () => guarded(command, guard)),
-  };
+export function guardedOn(on: Purposes, guard: Guard): Purposes {
+  return aroundChanges(on, (command) => guarded(command, guard));
 }
 
 function* guarded<T>(command: () => Command<T>, guard: Guard): Command<T> {

@@ -5,13 +5,12 @@ import type { KeyAddition, KeyStore } from '../port/keys.ts';
 import { reportOnce, unlessBroken } from '../rows/broken.ts';
 import type { Seal } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
-import { type Command, type Commands, Lock, sql } from './command.ts';
+import { type Command, Lock, type On, sql } from './command.ts';
 import { verbatim } from './dialect.ts';
 import { openAll, sealerOf, sealingRow } from './sealing.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
-export interface KeyStoreDeps extends VersionDeps {
-  readonly commands: Commands;
+export interface KeyStoreDeps extends VersionDeps, On {
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   /** Receives each key that does not open, once. */
@@ -23,15 +22,16 @@ export type KeyTable = 'signing_keys' | 'webhook_keys';
 
 /** Creates the store of the keys in a table. It seals the private parts at rest. */
 export function createKeyStore(
-  { commands, seal, hint, report, liveVersions }: KeyStoreDeps,
+  { on, seal, hint, report, liveVersions }: KeyStoreDeps,
   table: KeyTable,
 ): KeyStore {
   const into = { seal, table, liveVersions };
-  const { read, transact } = commands;
-  const opening = { commands, seal, report: reportOnce(report) };
+  const { transact } = on.commands;
+  // Publishers need the keys, whatever the connections of other purposes wait for.
+  const opening = { commands: on.tokens, seal, report: reportOnce(report) };
   return {
     list: async (tenant, now) => {
-      const rows = await read(list(table, tenant, now));
+      const rows = await on.tokens.read(list(table, tenant, now));
       // The other keys sign and verify; without any, a start or a rotation adds one.
       const keys = await openAll(opening, (broken) =>
         rows.map((row) => {

@@ -3,21 +3,20 @@ import type { Hint } from '../port/hints.ts';
 import type { LaggingStream, UpkeepStore } from '../port/upkeep.ts';
 import { disabledEntry } from '../rules/audit-log.ts';
 import { record } from './audit-log.ts';
-import { type Command, type Commands, sql, together } from './command.ts';
+import { type Command, type On, sql, together } from './command.ts';
 import { Fragment, larger, piece } from './dialect.ts';
 import { failWaiting } from './disabling.ts';
 import { horizonOf } from './horizon.ts';
 import type { Runs } from './runs.ts';
 
-export interface LagDeps {
-  readonly commands: Commands;
+export interface LagDeps extends On {
   readonly runs: Runs;
   readonly hint: (hint: Hint) => void;
 }
 
 /** Creates the commands that enforce the bound on lag. */
 export function createLagStore({
-  commands,
+  on: { commands },
   runs,
   hint,
 }: LagDeps): Pick<UpkeepStore, 'lagging' | 'disableLagging'> {

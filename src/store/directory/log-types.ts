@@ -1,14 +1,14 @@
 import type { Millis } from '../../core/clock.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type Reads, sql } from './command.ts';
 import { Fragment, jsonOf, perDialect, piece } from './dialect.ts';
 import { type Block, blockEvents, blockOf, emptyBlock, endOf } from './log-blocks.ts';
 import type { Kept } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 
 export interface LogTypesDeps {
-  readonly commands: Pick<Commands, 'read'>;
+  readonly commands: Reads;
   readonly runs: Pick<Runs, 'stretch'>;
   readonly kept: Pick<Kept, 'blocks'>;
 }

@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type Reads, sql } from './command.ts';
 import { oneOf, oneOfNumbers, perDialect } from './dialect.ts';
 import { type Offsets, type WantedTypes, wantedTypes } from './log-types.ts';
 import { subscriptionRows } from './stream-subscriptions.ts';
@@ -26,7 +26,7 @@ function wantedOf(): (subscriptions: string) => readonly WantedTypes[] {
 
 /** Yields streams of one tenant in parts, in the order of their ids, with the subscriptions of each. */
 export async function* withSubscriptions<Some extends { readonly id: string }>(
-  commands: Pick<Commands, 'read'>,
+  commands: Reads,
   tenant: number,
   streams: readonly Some[],
 ): AsyncGenerator<readonly (readonly [Some, readonly WantedTypes[]])[], void> {

@@ -2,24 +2,23 @@ import type { Millis } from '../../core/clock.ts';
 import { isFailing } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { OverviewStore, StreamPosition, TenantOverview } from '../port/overview.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type On, sql } from './command.ts';
 import { type Fragment, larger, oneOf, perDialect } from './dialect.ts';
 import { overdueStreams } from './overdue.ts';
 import type { Range, Runs } from './runs.ts';
 
-export interface OverviewDeps {
-  readonly commands: Commands;
+export interface OverviewDeps extends On {
   /** The parts of which each engine has its own. */
   readonly engine: Pick<OverviewStore, 'engine' | 'server' | 'faults' | 'size'>;
   readonly runs: Runs;
 }
 
 /** Creates the store of sizes and counts. Every query reads a bounded number of events. */
-export function createOverviewStore({ commands, engine, runs }: OverviewDeps): OverviewStore {
+export function createOverviewStore({ on, engine, runs }: OverviewDeps): OverviewStore {
   return {
     ...engine,
-    tenant: (id) => commands.read(overview(id, runs)),
-    behind: (tenant, take) => commands.read(behind(tenant, take)),
+    tenant: (id) => on.lists.read(overview(id, runs)),
+    behind: (tenant, take) => on.lists.read(behind(tenant, take)),
   };
 }
 

@@ -1,12 +1,11 @@
 import { selectionsMax } from '../../core/subscription.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
 import type { EventLogStore } from '../port/event-log.ts';
-import { type Command, type Commands, sql, type Statement } from './command.ts';
+import { type Command, type On, sql, type Statement } from './command.ts';
 import { oneOf, verbatim } from './dialect.ts';
 import type { Runs } from './runs.ts';
 
-export interface PastSelectionDeps {
-  readonly commands: Commands;
+export interface PastSelectionDeps extends On {
   readonly runs: Pick<Runs, 'oldestAfter'>;
 }
 
@@ -82,12 +81,9 @@ export function noteDismissed(
 }
 
 /** Creates the step of upkeep that removes what belongs to events that the log no longer has. */
-export function createPastPruner({
-  commands,
-  runs,
-}: PastSelectionDeps): Pick<EventLogStore, 'prune'> {
+export function createPastPruner({ on, runs }: PastSelectionDeps): Pick<EventLogStore, 'prune'> {
   return {
-    prune: (tenant, take) => commands.transact('relaxed', () => prune(runs, tenant, take)),
+    prune: (tenant, take) => on.commands.transact('relaxed', () => prune(runs, tenant, take)),
   };
 }
 

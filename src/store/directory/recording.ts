@@ -1,19 +1,11 @@
 import type { AuditEntry } from '../../core/audit-log.ts';
 import { record } from './audit-log.ts';
-import type { Command, Commands } from './command.ts';
+import { aroundChanges, type Command, type Purposes } from './command.ts';
 import type { ChangeUser } from './users.ts';
 
-/** Returns commands that record an entry at the end of each transaction that changes something. */
-export function recordingCommands({ read, transact }: Commands, entry: AuditEntry): Commands {
-  return { read, transact: recordingTransact(transact, entry) };
-}
-
-/** Does the same for transactions of one kind. */
-export function recordingTransact(
-  transact: Commands['transact'],
-  entry: AuditEntry,
-): Commands['transact'] {
-  return (durability, command) => transact(durability, () => recorded(command(), entry));
+/** Returns connections whose changes record an entry at the end of each transaction that changes something. */
+export function recordingOn(on: Purposes, entry: AuditEntry): Purposes {
+  return aroundChanges(on, (command) => recorded(command(), entry));
 }
 
 /** The result of a change that itself finds out what it is about. */

@@ -13,12 +13,12 @@ import type { Runs } from './runs.ts';
 
 /** Creates the store of redeliveries. Triggers of the engines count the ends of their cycles. */
 export function createRedeliveryStore(deps: WorkDeps): RedeliveryStore {
-  const { commands, runs } = deps;
-  const { read, transact } = commands;
+  const { on, runs } = deps;
+  const { read, transact } = on.commands;
   return {
     ...createFailureWork(deps, kindOf(runs)),
     get: async (tenant, id) => (await read(shown(tenant, { id, take: 1 })))[0],
-    list: (tenant, page) => read(list(tenant, page)),
+    list: (tenant, page) => on.lists.read(list(tenant, page)),
     cancel: (tenant, id) => transact('durable', () => cancel(runs, tenant, id)),
   };
 }

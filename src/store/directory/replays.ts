@@ -22,7 +22,7 @@ import {
   nextMaterializeStep,
   sentBefore,
 } from '../rules/replay.ts';
-import { type Command, type Commands, sql, type Statement, together } from './command.ts';
+import { type Command, type On, sql, type Statement, together } from './command.ts';
 import { byReplay } from './delivery-indexes.ts';
 import { Fragment, oneOf, piece, postgresOnly, verbatim } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
@@ -32,21 +32,15 @@ import { requireVersion, type VersionDeps } from './versions.ts';
 /** The number of the migration `replayed_events`: programs without it would send the whole range. */
 const chosenVersion = 31;
 
-export interface ReplayDeps extends VersionDeps {
-  readonly commands: Commands;
+export interface ReplayDeps extends VersionDeps, On {
   readonly hint: (hint: Hint) => void;
   readonly runs: Runs;
-  /**
-   * Runs a command of a node, on the store that the node has joined. What a crash takes of it is
-   * made again.
-   */
-  readonly transactJoined: <T>(command: () => Command<T>) => Promise<T>;
 }
 
 /** Creates the store of replays. Every change of one locks the run of its stream first. */
 export function createReplayStore(deps: ReplayDeps): ReplayStore {
-  const { commands, hint, runs, transactJoined } = deps;
-  const { read, transact } = commands;
+  const { on, hint, runs } = deps;
+  const { read, transact } = on.commands;
   return {
     create: async (replay) => {
       const result = await transact('durable', () => create(deps, replay));
@@ -54,14 +48,14 @@ export function createReplayStore(deps: ReplayDeps): ReplayStore {
       if ('created' in result) hint({ kind: 'stream', tenant, stream });
       return result;
     },
-    list: (tenant, stream, page) => read(list(tenant, stream, page)),
+    list: (tenant, stream, page) => on.lists.read(list(tenant, stream, page)),
     get: (tenant, stream, id) => read(get(tenant, stream, id)),
     cancel: async (tenant, stream, id) => {
       const result = await transact('confirmed', () => cancel(runs, tenant, stream, id));
       if (result === 'cancelled') hint({ kind: 'stream', tenant, stream });
       return result !== 'unknown';
     },
-    materialize: (request) => transactJoined(() => materialize(runs, request)),
+    materialize: (request) => on.delivering.transact('settling', () => materialize(runs, request)),
     prune: (query) => transact('relaxed', () => prune(query)),
   };
 }

@@ -1,25 +1,26 @@
 import type { NumberedPage, Page, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
-import { type Command, type Commands, numberedPage, sql } from './command.ts';
+import { type Command, numberedPage, sql, type On } from './command.ts';
 import type { Targeted } from './recording.ts';
 import { forKeyShare, forNoKeyUpdate, listed, oneOf } from './dialect.ts';
 
 /** Creates the part of the store of roles that has the clients and the users with a role. */
 export function createRoleMembers({
-  read,
-  transact,
-}: Commands): Pick<
+  on,
+}: On): Pick<
   RoleStore,
   'clients' | 'addClients' | 'removeClients' | 'users' | 'usersFrom' | 'addUsers' | 'removeUsers'
 > {
+  const { lists } = on;
+  const { transact } = on.commands;
   return {
-    clients: (tenant, role, page) => read(clientsOf(tenant, role, page)),
+    clients: (tenant, role, page) => lists.read(clientsOf(tenant, role, page)),
     addClients: (tenant, role, clients) =>
       transact('confirmed', () => addClients(tenant, role, clients)),
     removeClients: async (tenant, role, clients) =>
       (await transact('confirmed', () => removeClients(tenant, role, clients))) !== undefined,
-    users: (tenant, role, page) => read(usersOf(tenant, role, page)),
-    usersFrom: (tenant, role, page) => read(usersFrom(tenant, role, page)),
+    users: (tenant, role, page) => lists.read(usersOf(tenant, role, page)),
+    usersFrom: (tenant, role, page) => lists.read(usersFrom(tenant, role, page)),
     addUsers: (tenant, role, users) => transact('confirmed', () => addUsers(tenant, role, users)),
     removeUsers: async (tenant, role, users) =>
       (await transact('confirmed', () => removeUsers(tenant, role, users))) !== undefined,

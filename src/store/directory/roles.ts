@@ -4,27 +4,27 @@ import { managementApiId, type Permission, type Role } from '../../core/types.ts
 import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
 import { carriedIn } from '../rows/carried.ts';
-import { type Command, type Commands, Lock, numberedPage, sql, type Statement } from './command.ts';
+import { type Command, Lock, numberedPage, sql, type Statement, type On } from './command.ts';
 import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf, piece, verbatim } from './dialect.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
 
 /** Creates the store of roles with their permissions; role-members.ts has who holds them. */
-export function createRoleStore({ commands }: { readonly commands: Commands }): RoleStore {
-  const { read, transact } = commands;
+export function createRoleStore({ on }: On): RoleStore {
+  const { read, transact } = on.commands;
   return {
     get: (tenant, id) => read(get(tenant, id)),
     byName: (tenant, name) => read(byName(tenant, name)),
-    list: (tenant, page) => read(list(tenant, page)),
+    list: (tenant, page) => on.lists.read(list(tenant, page)),
     create: (role) => transact('durable', () => create(role)),
     update: (tenant, id, decide) => transact('confirmed', () => update(tenant, id, decide)),
     delete: (tenant, id) => transact('confirmed', () => remove(tenant, id)),
-    permissions: (tenant, role, page) => read(permissions(tenant, role, page)),
+    permissions: (tenant, role, page) => on.lists.read(permissions(tenant, role, page)),
     addPermissions: (tenant, role, added) =>
       transact('confirmed', () => addPermissions(tenant, role, added)),
     removePermissions: (tenant, role, removed) =>
       transact('confirmed', () => removePermissions(tenant, role, removed)),
     permissionsOf: (tenant, client, api) => read(permissionsOf(tenant, client, api)),
-    ...createRoleMembers(commands),
+    ...createRoleMembers({ on }),
   };
 }
 

@@ -1,7 +1,7 @@
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import type { KeyCheck, Seal } from '../seal.ts';
 import type { Place } from '../sealed-columns.ts';
-import { type Command, type Commands, sql, type Statement } from './command.ts';
+import { type Command, type Reads, sql, type Statement } from './command.ts';
 import { forShare } from './dialect.ts';
 
 /**
@@ -27,7 +27,7 @@ export function* presentCheck(seal: Seal): Command<KeyCheck> {
  */
 export async function openAll<T>(
   deps: {
-    readonly commands: Pick<Commands, 'read'>;
+    readonly commands: Reads;
     readonly seal: Seal;
     readonly report: (error: unknown) => void;
   },

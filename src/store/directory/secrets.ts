@@ -12,25 +12,15 @@ import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import { decideRotation, isSameState } from '../rules/rotation.ts';
 import type { Seal } from '../seal.ts';
 import { type Place, sealedTables, type SealedTable } from '../sealed-columns.ts';
-import {
-  type Command,
-  type Commands,
-  type Durability,
-  sql,
-  type Statement,
-  together,
-} from './command.ts';
+import { type Command, type On, sql, type Statement, together } from './command.ts';
 import { type Bindable, forUpdate, Fragment, verbatim } from './dialect.ts';
 import { presentCheck, sealingRow } from './sealing.ts';
 import { keepOff } from './versions.ts';
 
-export interface SecretDeps {
-  readonly commands: Commands;
+export interface SecretDeps extends On {
   readonly seal: Seal;
   /** Returns the live nodes with their keys; absent where only this process uses the store. */
   readonly liveNodes?: (() => Command<readonly NodeKeys[]>) | undefined;
-  /** Runs a command that throws `StoreReplaced` after a fail-over. */
-  readonly transactSame: <T>(durability: Durability, command: () => Command<T>) => Promise<T>;
 }
 
 /** A step takes some milliseconds. */
@@ -38,13 +28,14 @@ const rowsPerStep = 100;
 
 /** Creates the store of the key of the sealed secrets. */
 export function createSecretStore(deps: SecretDeps): SecretStore {
-  const { commands, seal, transactSame } = deps;
+  const { seal } = deps;
+  const { read, transact } = deps.on.commands;
   let isBusy = false;
   return {
     keys: () => seal.keys.ids(),
     addKey: (key) => seal.keys.add(key),
     removeKey: (id) => seal.keys.remove(id),
-    state: () => commands.read(presentCheck(seal)),
+    state: () => read(presentCheck(seal)),
     alone: async (work) => {
       if (isBusy) return undefined;
       isBusy = true;
@@ -55,13 +46,13 @@ export function createSecretStore(deps: SecretDeps): SecretStore {
       }
     },
     begin: async (key) => {
-      const start = await transactSame('durable', () => begin(deps, key));
+      const start = await transact('durable', () => begin(deps, key));
       if ('begun' in start) seal.follow(start.begun.state);
       return start;
     },
-    step: (rotation, after) => transactSame('relaxed', () => step(seal, rotation, after)),
+    step: (rotation, after) => transact('relaxed', () => step(seal, rotation, after)),
     finish: async (rotation) => {
-      const finished = await transactSame('durable', () => finish(seal, rotation));
+      const finished = await transact('durable', () => finish(seal, rotation));
       if (finished !== undefined) seal.follow(finished);
       return finished !== undefined;
     },

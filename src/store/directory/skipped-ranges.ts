@@ -3,12 +3,12 @@ import type { Offset } from '../../core/types.ts';
 import type { Page } from '../port/page.ts';
 import type { SkippedRange, StreamStore } from '../port/streams.ts';
 import type { PassedOver } from '../rules/enable.ts';
-import { type Command, type Commands, sql, type Statement } from './command.ts';
+import { type Command, sql, type Statement, type On } from './command.ts';
 import type { CountedSkipped } from './skipped.ts';
 
 /** Creates the queries of skipped ranges. */
-export function createSkippedRanges({ read }: Commands): Pick<StreamStore, 'skipped'> {
-  return { skipped: (tenant, id, page) => read(list(tenant, id, page)) };
+export function createSkippedRanges({ on }: On): Pick<StreamStore, 'skipped'> {
+  return { skipped: (tenant, id, page) => on.lists.read(list(tenant, id, page)) };
 }
 
 /** Adds what enabling a stream passes over, if there is anything; its events are counted later. */

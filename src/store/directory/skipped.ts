@@ -5,12 +5,12 @@ import { spanAt } from '../../core/subscription.ts';
 import type { Offset } from '../../core/types.ts';
 import type { PassedOver } from '../rules/enable.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { type Command, PageRead, type Reads, sql } from './command.ts';
 import { oneOf, oneOfNumbers } from './dialect.ts';
 import type { Runs } from './runs.ts';
 
 export interface SkippedDeps {
-  readonly commands: Commands;
+  readonly commands: Reads;
   readonly runs: Runs;
   /** Runs `action` after other work of the event loop had its turn. */
   readonly defer: (action: () => void) => void;

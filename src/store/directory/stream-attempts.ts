@@ -2,18 +2,17 @@ import type { Offset } from '../../core/types.ts';
 import type { EventLogStore, StreamAttempt } from '../port/event-log.ts';
 import type { Page } from '../port/page.ts';
 import { attemptOf, type AttemptRow } from '../rows/attempts.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type On, sql } from './command.ts';
 import { Fragment, oneOfNumbers, piece } from './dialect.ts';
 import type { Runs } from './runs.ts';
 
-interface Deps {
-  readonly commands: Commands;
+interface Deps extends On {
   readonly runs: Pick<Runs, 'stretch' | 'oldestAfter'>;
 }
 
 /** Creates the list of attempts of a stream. */
-export function createStreamAttempts({ commands, runs }: Deps): EventLogStore['attempts'] {
-  return (tenant, stream, page) => commands.read(list(runs, tenant, stream, page));
+export function createStreamAttempts({ on, runs }: Deps): EventLogStore['attempts'] {
+  return (tenant, stream, page) => on.lists.read(list(runs, tenant, stream, page));
 }
 
 /** The position of an entry: its event and its number. */

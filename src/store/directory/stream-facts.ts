@@ -3,7 +3,7 @@ import { yieldToEventLoop } from '../../core/slices.ts';
 import type { DeliveryKind, Offset, StreamStatus } from '../../core/types.ts';
 import type { DisabledReason, StreamFacts, StreamStore, WaitingEvents } from '../port/streams.ts';
 import { mayBeSent, sendingOf } from '../rules/pause.ts';
-import { type Command, type Commands, sql, together } from './command.ts';
+import { type Command, type On, type Reads, sql, together } from './command.ts';
 import { byDue, byState } from './delivery-indexes.ts';
 import { oneOf } from './dialect.ts';
 import { LogTypes, type Offsets, type Wanted } from './log-types.ts';
@@ -12,8 +12,7 @@ import { overdueSince } from './overdue.ts';
 import type { ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 
-export interface FactsDeps {
-  readonly commands: Commands;
+export interface FactsDeps extends On {
   readonly runs: Runs;
   readonly readCache: ReadCache;
 }
@@ -22,27 +21,30 @@ export interface FactsDeps {
 export function createStreamFacts(
   deps: FactsDeps,
 ): Pick<StreamStore, 'facts' | 'factsOf' | 'retrying'> {
-  const factsOf: StreamStore['factsOf'] = async (tenant, ids) => {
-    const kept = deps.readCache.present;
-    const ends = await deps.commands.read(endsOf(deps.runs, tenant));
-    const log = new LogTypes({ ...deps, kept }, tenant, ends);
-    const streams: ReadStream[] = [];
-    for (const some of partsOf(ids)) {
-      streams.push(...(await deps.commands.read(readFacts(tenant, some))));
-      await yieldToEventLoop();
-    }
-    const waiting = await waitingOf(deps, tenant, log, streams);
-    return new Map(
-      streams.map(({ row, facts }) => [
-        row.id,
-        { ...facts, waiting: waiting.get(row.id) ?? nothing },
-      ]),
-    );
-  };
+  const { lists } = deps.on;
+  const listing = { ...deps, commands: lists };
+  const factsOf: StreamStore['factsOf'] = (tenant, ids) =>
+    lists.bounded(async () => {
+      const kept = deps.readCache.present;
+      const ends = await lists.read(endsOf(deps.runs, tenant));
+      const log = new LogTypes({ ...listing, kept }, tenant, ends);
+      const streams: ReadStream[] = [];
+      for (const some of partsOf(ids)) {
+        streams.push(...(await lists.read(readFacts(tenant, some))));
+        await yieldToEventLoop();
+      }
+      const waiting = await waitingOf(lists, tenant, log, streams);
+      return new Map(
+        streams.map(({ row, facts }) => [
+          row.id,
+          { ...facts, waiting: waiting.get(row.id) ?? nothing },
+        ]),
+      );
+    });
   return {
     factsOf,
     facts: async (tenant, id) => (await factsOf(tenant, [id])).get(id),
-    retrying: (tenant) => deps.commands.read(retrying(tenant)),
+    retrying: (tenant) => lists.read(retrying(tenant)),
   };
 }
 
@@ -180,7 +182,7 @@ const countedAtOnce = 8;
  * share a bounded number of events, but whether an active one lags is searched in all 10,000.
  */
 async function waitingOf(
-  deps: FactsDeps,
+  commands: Reads,
   tenant: number,
   log: LogTypes,
   streams: readonly ReadStream[],
@@ -188,7 +190,7 @@ async function waitingOf(
   const ranged = rangedOf(log, streams);
   await log.read(log.missing(ranged.map(({ range }) => range)));
   const waiting = new Map<string, WaitingEvents>();
-  for await (const part of withSubscriptions(deps.commands, tenant, ranged)) {
+  for await (const part of withSubscriptions(commands, tenant, ranged)) {
     for (const [{ id, whole, range, isActive, isFar, withRow }, subscriptions] of part) {
       const wanted = { subscriptions, withRow };
       const known = log.firstAt(wanted, range);

@@ -4,11 +4,11 @@ import { sorted } from '../../core/sorting.ts';
 import type { StreamState } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding } from '../port/streams.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import { type Command, type Reads, sql } from './command.ts';
 import { Fragment, jsonList, listOf, piece, verbatim } from './dialect.ts';
 
 export interface StreamListDeps {
-  readonly commands: Commands;
+  readonly commands: Reads;
   readonly kept: { readonly streams: LRUCache<number, StreamList> };
 }
 

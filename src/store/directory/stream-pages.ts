@@ -13,12 +13,12 @@ import {
   typeNamesBytes,
 } from '../rows/streams.ts';
 import type { Seal } from '../seal.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { type Command, type Lists, PageRead, sql } from './command.ts';
 import { oneOf, verbatim } from './dialect.ts';
 import { openAll } from './sealing.ts';
 
 interface Deps {
-  readonly commands: Commands;
+  readonly commands: Lists;
   readonly seal: Seal;
   /** Receives each stream that does not open. */
   readonly report: (error: unknown) => void;
@@ -28,11 +28,11 @@ interface Deps {
 export function createStreamPages(
   deps: Deps,
 ): Pick<StreamStore, 'list' | 'opened' | 'endpointHosts' | 'names' | 'stats' | 'statsSums'> {
-  const { read } = deps.commands;
+  const { read, bounded } = deps.commands;
   return {
-    list: (tenant, page) => list(deps, tenant, page),
-    opened: (tenant, ids) => openedStreams(deps, tenant, ids),
-    endpointHosts: (tenant, ids) => endpointHosts(deps, tenant, ids),
+    list: (tenant, page) => bounded(() => list(deps, tenant, page)),
+    opened: (tenant, ids) => bounded(() => openedStreams(deps, tenant, ids)),
+    endpointHosts: (tenant, ids) => bounded(() => endpointHosts(deps, tenant, ids)),
     names: (tenant, ids) => read(names(tenant, ids)),
     stats: (tenant, id, window) => read(stats(tenant, id, window)),
     statsSums: (tenant, ids, window) => read(statsSums(tenant, ids, window)),

@@ -4,7 +4,7 @@ import { sorted } from '../../core/sorting.ts';
 import { type FailingSources, firstOf, isFailing, laggingMs } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding, StreamStore } from '../port/streams.ts';
-import { type Command, type Commands, sql, together } from './command.ts';
+import { type Command, type On, type Reads, sql, together } from './command.ts';
 import { jsonList, listOf } from './dialect.ts';
 import { LogTypes, type Offsets, type WantedTypes } from './log-types.ts';
 import {
@@ -19,61 +19,66 @@ import type { Kept, ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 import { type IdRange, partsOf, readStreamList, type StreamList } from './stream-list.ts';
 
-export interface StateDeps {
-  readonly commands: Commands;
+export interface StateDeps extends On {
   readonly runs: Runs;
   readonly readCache: ReadCache;
 }
 
 /** The same for one reading. */
-interface ReadingDeps extends Omit<StateDeps, 'readCache'> {
+interface ReadingDeps extends Omit<StateDeps, 'readCache' | 'on'> {
+  readonly commands: Reads;
   readonly kept: Kept;
 }
 
 /** Creates the query of the states of all streams of a tenant. */
-export function createStreamStates({ readCache, ...others }: StateDeps): StreamStore['states'] {
-  return async (tenant, { lagsOf }) => {
-    const deps: ReadingDeps = { ...others, kept: readCache.present };
-    const oldMs = { none: Infinity, lagging: laggingMs, active: sortedMs, all: sortedMs }[lagsOf];
-    const listing = readStreamList(deps, tenant);
-    const [list, { now, young, runs, overdue, ...log }] = await Promise.all([
-      listing,
-      readRuns(deps, tenant, oldMs, listing),
-    ]);
-    const streams = list.streams.slice();
-    const behind: Behind[] = [];
-    for await (const some of inTurns(runs)) {
-      for (const run of some) {
-        const place = list.places.get(run.id);
+export function createStreamStates({
+  on,
+  readCache,
+  runs: steps,
+}: StateDeps): StreamStore['states'] {
+  return (tenant, { lagsOf }) =>
+    on.lists.bounded(async () => {
+      const deps: ReadingDeps = { commands: on.lists, runs: steps, kept: readCache.present };
+      const oldMs = { none: Infinity, lagging: laggingMs, active: sortedMs, all: sortedMs }[lagsOf];
+      const listing = readStreamList(deps, tenant);
+      const [list, { now, young, runs, overdue, ...log }] = await Promise.all([
+        listing,
+        readRuns(deps, tenant, oldMs, listing),
+      ]);
+      const streams = list.streams.slice();
+      const behind: Behind[] = [];
+      for await (const some of inTurns(runs)) {
+        for (const run of some) {
+          const place = list.places.get(run.id);
+          const stream = place === undefined ? undefined : streams[place];
+          // The stream was created or deleted in between.
+          if (place === undefined || stream === undefined) continue;
+          streams[place] = failing(stream, run, now);
+          const isActive = stream.state === 'ok';
+          if (run.cursor + 1 >= young || (!isActive && lagsOf !== 'all')) continue;
+          behind.push({ id: run.id, cursor: run.cursor, isActive, place });
+        }
+      }
+      for (const { id, since: overdueSince } of overdue) {
+        const place = list.places.get(id);
         const stream = place === undefined ? undefined : streams[place];
-        // The stream was created or deleted in between.
         if (place === undefined || stream === undefined) continue;
-        streams[place] = failing(stream, run, now);
-        const isActive = stream.state === 'ok';
-        if (run.cursor + 1 >= young || (!isActive && lagsOf !== 'all')) continue;
-        behind.push({ id: run.id, cursor: run.cursor, isActive, place });
+        const state = isFailing({ ...notFailing, overdueSince }, now) ? 'failing' : 'ok';
+        streams[place] = { ...stream, state: firstOf(stream.state, state) };
       }
-    }
-    for (const { id, since: overdueSince } of overdue) {
-      const place = list.places.get(id);
-      const stream = place === undefined ? undefined : streams[place];
-      if (place === undefined || stream === undefined) continue;
-      const state = isFailing({ ...notFailing, overdueSince }, now) ? 'failing' : 'ok';
-      streams[place] = { ...stream, state: firstOf(stream.state, state) };
-    }
-    await yieldToEventLoop();
-    const inOrder = await runInSlices(sorted(behind, (one, other) => one.place - other.place));
-    const lags = new Lags(deps, tenant, new LogTypes(deps, tenant, log));
-    const found = await lags.find(inOrder, now - oldMs);
-    for await (const some of inTurns(inOrder)) {
-      for (const { id, place } of some) {
-        const [stream, since] = [streams[place], found.get(id)];
-        if (stream === undefined || since === undefined) continue;
-        streams[place] = waiting(stream, since, now);
+      await yieldToEventLoop();
+      const inOrder = await runInSlices(sorted(behind, (one, other) => one.place - other.place));
+      const lags = new Lags(deps, tenant, new LogTypes(deps, tenant, log));
+      const found = await lags.find(inOrder, now - oldMs);
+      for await (const some of inTurns(inOrder)) {
+        for (const { id, place } of some) {
+          const [stream, since] = [streams[place], found.get(id)];
+          if (stream === undefined || since === undefined) continue;
+          streams[place] = waiting(stream, since, now);
+        }
       }
-    }
-    return { now, streams };
-  };
+      return { now, streams };
+    });
 }
 
 /**

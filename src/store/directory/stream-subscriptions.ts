@@ -2,7 +2,7 @@ import type { LRUCache } from 'lru-cache';
 import { yieldToEventLoop } from '../../core/slices.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { type Command, PageRead, type Reads, sql } from './command.ts';
 import { oneOf } from './dialect.ts';
 
 /** The subscriptions of a stream, which change with its version only. */
@@ -16,7 +16,7 @@ export interface VersionedSubscriptions {
 }
 
 export interface SubscriptionDeps {
-  readonly commands: Pick<Commands, 'read'>;
+  readonly commands: Reads;
   readonly kept: { readonly subscriptions: LRUCache<string, VersionedSubscriptions> };
 }
 
@@ -89,7 +89,7 @@ const streamsAtOnce = { take: 500, bytesMax: 512 * 1024 } as const;
 
 /** Yields the subscriptions of streams in parts, between which other work runs. Their ids are in order. */
 export async function* subscriptionRows(
-  { read }: Pick<Commands, 'read'>,
+  { read }: Reads,
   tenant: number,
   ids: readonly string[],
 ): AsyncGenerator<readonly SubscriptionRow[], void> {

@@ -11,7 +11,7 @@ import { placeOfStream, streamOf, type StreamRow } from '../rows/streams.ts';
 import { type Changed, enabledAfter, type Enabling, noSwitch } from '../rules/enable.ts';
 import { resumedAt } from '../rules/pause.ts';
 import type { Seal } from '../seal.ts';
-import { type Command, Lock, sql, type Statement, together } from './command.ts';
+import { type Command, Lock, type On, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
 import { byStream } from './delivery-indexes.ts';
 import { forShare, Fragment, oneOf, piece } from './dialect.ts';
@@ -35,7 +35,7 @@ import { streamsMark } from './stream-list.ts';
 import { createStreamStates } from './stream-states.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
-export interface StreamDeps extends SkippedDeps, VersionDeps {
+export interface StreamDeps extends Omit<SkippedDeps, 'commands'>, VersionDeps, On {
   readonly readCache: ReadCache;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
@@ -45,7 +45,8 @@ export interface StreamDeps extends SkippedDeps, VersionDeps {
 
 /** Creates the store of streams. The destination and the signing secrets are sealed at rest. */
 export function createStreamStore(deps: StreamDeps): StreamStore {
-  const { commands, seal, hint } = deps;
+  const { on, seal, hint } = deps;
+  const { commands, lists } = on;
   const { read, transact } = commands;
   const report = reportOnce(deps.report);
   return {
@@ -58,16 +59,17 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
     health: (tenant, id) => read(health(tenant, id)),
     ...createStreamFacts(deps),
     states: createStreamStates(deps),
-    mark: (tenant) => streamsMark({ commands, kept: deps.readCache.present }, tenant),
-    ...createStreamPages({ ...deps, report }),
-    ...createSkippedRanges(commands),
+    mark: (tenant) =>
+      lists.bounded(() => streamsMark({ commands: lists, kept: deps.readCache.present }, tenant)),
+    ...createStreamPages({ commands: lists, seal, report }),
+    ...createSkippedRanges({ on }),
     update: async (tenant, id, decide) => {
       const result = await transact('confirmed', () => update(deps, { tenant, id, decide }));
       if (!('updated' in result)) return result;
       const { updated, held, passedOver } = result;
       if (result.changed) hint({ kind: 'stream', tenant, stream: id });
       if (passedOver === undefined) return { updated, held, skipped: 0 };
-      const counted = await countSkipped(deps, passedOver);
+      const counted = await countSkipped({ ...deps, commands }, passedOver);
       await transact('relaxed', () => countedSkipped(id, passedOver, counted));
       return { updated, held, skipped: counted.count };
     },

@@ -2,19 +2,18 @@ import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { TenantStore } from '../port/tenants.ts';
-import { type Command, type Commands, Lock, sql } from './command.ts';
+import { type Command, Lock, type On, sql } from './command.ts';
 import { perDialect } from './dialect.ts';
 import { type Removals, removeStep } from './tenant-removal.ts';
 
-export interface TenantDeps {
-  readonly commands: Commands;
+export interface TenantDeps extends On {
   readonly hint: (hint: Hint) => void;
   readonly removals: Removals;
 }
 
 /** Creates the store of tenants. The head of a tenant's log is in the same row, see log.ts. */
-export function createTenantStore({ commands, hint, removals }: TenantDeps): TenantStore {
-  const { read, transact } = commands;
+export function createTenantStore({ on, hint, removals }: TenantDeps): TenantStore {
+  const { read, transact } = on.commands;
   return {
     list: keepUnchanged({ mark: () => read(mark()), read: () => read(list()) }),
     create: async (tenant, now) => {

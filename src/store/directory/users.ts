@@ -4,12 +4,11 @@ import { storedNames } from '../../core/name.ts';
 import type { NewEvent, User } from '../../core/types.ts';
 import type { Page } from '../port/page.ts';
 import type { UserDecision, UserQuery, UserSort, UserStore } from '../port/users.ts';
-import { type Command, type Commands, Lock, PageRead, sql, type Statement } from './command.ts';
+import { type Command, Lock, type On, PageRead, sql, type Statement } from './command.ts';
 import { type Fragment, forUpdate, oneOf, unlocked, verbatim } from './dialect.ts';
 import { indexedOrder } from './user-order.ts';
 
-export interface UserDeps {
-  readonly commands: Commands;
+export interface UserDeps extends On {
   readonly change: ChangeUser;
   /** Returns the statement that sorts all users of a tenant by a field of their profiles. */
   readonly sorted: (query: SortQuery) => Statement<UserRow[]>;
@@ -49,12 +48,13 @@ export interface SortQuery {
 }
 
 /** Creates the store of the users of the database connections. */
-export function createUserStore({ commands: { read }, change, sorted }: UserDeps): UserStore {
+export function createUserStore({ on, change, sorted }: UserDeps): UserStore {
+  const { lists } = on;
   return {
-    get: (tenant, id) => read(get(tenant, id)),
-    byEmail: (tenant, email) => read(byEmail(tenant, email)),
-    list: (tenant, query) => read(list(tenant, query, sorted)),
-    listFrom: (tenant, page) => read(listFrom(tenant, page)),
+    get: (tenant, id) => on.commands.read(get(tenant, id)),
+    byEmail: (tenant, email) => lists.read(byEmail(tenant, email)),
+    list: (tenant, query) => lists.read(list(tenant, query, sorted)),
+    listFrom: (tenant, page) => lists.read(listFrom(tenant, page)),
     create: (user, event) =>
       change(user, async () => {
         const { length } = user.profileJson;

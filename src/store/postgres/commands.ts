@@ -1,7 +1,7 @@
 import {
   Call,
   type Command,
-  type Commands,
+  type Durability,
   isList,
   Lock,
   type PageQuery,
@@ -14,22 +14,24 @@ import { type BoundedRows, rowBytes } from '../rows/bounded.ts';
 import { requireSame, type StoreIdentity } from './identity.ts';
 import { advisoryLock, type Database, type Queries } from './database.ts';
 
+export type Comparing = Pick<StoreIdentity, 'transact' | 'compared'>;
+
 /**
  * Runs commands on the connections of `db`. A change is one of the store that this process joined, and so is
  * what a reading does not find: while a backup is restored under the process, rows are missing for a moment.
  */
-export function createCommands(
-  db: Database,
-  identity: Pick<StoreIdentity, 'transact' | 'compared'>,
-): Commands {
+export function createCommands(db: Database, identity: Comparing) {
   return {
-    transact: (durability, command) =>
-      identity.transact(db, durability, (tx) => run(tx, command())),
-    read: async (command) => {
-      const result = await run(db, command);
-      if (isAbsent(result)) await identity.compared((known) => requireSame(db, known));
-      return result;
-    },
+    transact: <T>(durability: Durability, command: () => Command<T>): Promise<T> =>
+      identity.transact(db, durability === 'settling' ? 'durable' : durability, (tx) =>
+        run(tx, command()),
+      ),
+    read: <T>(command: Command<T>): Promise<T> =>
+      db.bounded(async () => {
+        const result = await run(db, command);
+        if (isAbsent(result)) await identity.compared((known) => requireSame(db, known));
+        return result;
+      }),
   };
 }
 

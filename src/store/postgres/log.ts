@@ -6,20 +6,21 @@ import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint } from '../port/hints.ts';
 import type { LogPage, LogQuery, LogStore } from '../port/log.ts';
 import { traced } from '../rows/delivered-event.ts';
-import { numbers, type Database, type Queries } from './database.ts';
+import { numbers, type Queries } from './database.ts';
 import { headMarks } from './head-marks.ts';
 import { horizonOf } from '../directory/horizon.ts';
 import { run } from './commands.ts';
 import { type KnownStore, type StoreIdentity, unknownStore } from './identity.ts';
 import { daysMax, publicationOf } from './log-days.ts';
 import { lockMs, unlessInUse } from './old-days.ts';
+import type { Pools } from './pools.ts';
 import { textArray } from './text-array.ts';
 
 /** Offsets that one page scans: some milliseconds for a type that never occurs. */
 const scanMax = 10_000;
 
 export interface LogDeps {
-  readonly db: Database;
+  readonly pools: Pick<Pools, 'publishing' | 'log' | 'commands'>;
   readonly identity: StoreIdentity;
   readonly hint: (hint: Hint) => void;
   /** Runs `action` after the current turn of the event loop has read all its input. */
@@ -47,7 +48,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     append: appender.append,
     head: async (tenant) => (await comparedTip(deps, tenant)).head,
     heads: (tenants) => comparedHeads(deps, tenants),
-    headMarks: () => headMarks(deps),
+    headMarks: () => headMarks({ db: deps.pools.log, identity }),
     page: (tenant, query) => identity.compared((known) => page(deps, known, tenant, query)),
     firstSince: (tenant, since) => firstSince(deps, tenant, since),
     prune: (tenant, query) => prune(deps, tenant, query),
@@ -55,7 +56,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
 }
 
 async function append(
-  { db, identity, hint }: LogDeps,
+  { pools: { publishing }, identity, hint }: LogDeps,
   tenant: number,
   events: readonly NewEvent[],
   leftMs: Millis,
@@ -63,7 +64,7 @@ async function append(
   // The server gives up before this process does, so that nothing is stored after a refusal.
   const waitMs = Math.max(Math.floor(leftMs) - marginMs, marginMs);
   const { appended, written } = await identity.compared((known) =>
-    appendWithin(db, tenant, events, { known, waitMs }),
+    appendWithin(publishing, tenant, events, { known, waitMs }),
   );
   const last = written.at(-1);
   if (last === undefined) return appended;
@@ -175,7 +176,10 @@ export async function oldestAfter(db: Queries, tenant: number, after: Offset): P
 }
 
 /** Returns the ends of a log on the store that this process joined. */
-async function comparedTip({ db, identity }: LogDeps, tenant: number): Promise<Tip> {
+async function comparedTip(
+  { pools: { log: db }, identity }: LogDeps,
+  tenant: number,
+): Promise<Tip> {
   return identity.compared(async (known) => {
     const tip = await knownTip(db, known, tenant);
     identity.sawHead(tenant, tip.head);
@@ -184,7 +188,7 @@ async function comparedTip({ db, identity }: LogDeps, tenant: number): Promise<T
 }
 
 async function comparedHeads(
-  { db, identity }: LogDeps,
+  { pools: { log: db }, identity }: LogDeps,
   tenants: readonly number[],
 ): Promise<Offset[]> {
   if (tenants.length === 0) return [];
@@ -231,7 +235,7 @@ interface PageRow {
 }
 
 async function page(
-  { db, identity: { sawHead } }: LogDeps,
+  { pools: { log: db }, identity: { sawHead } }: LogDeps,
   { generation, identity, flushed, seen }: KnownStore,
   tenant: number,
   { after, upTo, types, take, bytesMax }: LogQuery,
@@ -255,7 +259,7 @@ function eventOf(row: PageRow): LogEvent {
 }
 
 async function firstSince(deps: LogDeps, tenant: number, since: Millis): Promise<Offset> {
-  const { db } = deps;
+  const db = deps.pools.log;
   const { head, prunedTo } = await comparedTip(deps, tenant);
   if (since <= 0) return prunedTo + 1;
   return (await lastBefore(db, tenant, { after: prunedTo, upTo: head }, since)) + 1;
@@ -278,7 +282,7 @@ async function prune(
   tenant: number,
   { olderThanMs, take }: Parameters<LogStore['prune']>[1],
 ): Promise<number> {
-  const { db } = deps;
+  const db = deps.pools.commands;
   const before = await run(db, horizonOf(olderThanMs));
   const row = await db.get<PruneRow>`
     select head, last_published_at, pruned_to, oldest_at, (
@@ -305,7 +309,7 @@ async function prune(
  * after it.
  */
 async function moveBeginning(
-  { db, identity }: LogDeps,
+  { pools: { commands: db }, identity }: LogDeps,
   tenant: number,
   { from, to, oldestAt }: { readonly from: Offset; readonly to: Offset; readonly oldestAt: Millis },
 ): Promise<boolean> {

@@ -24,16 +24,12 @@ import type { KnownStore, StoreIdentity } from './identity.ts';
 import { nodes } from './nodes.ts';
 import { type OpenStream, type OwnedAsk, ownedStreams } from './owned-streams.ts';
 import { isPresent, lockRuns, raiseCursors } from './runs.ts';
+import type { Pools } from './pools.ts';
 import { ownVersion } from './schema.ts';
 import type { ServerTime } from './time.ts';
 
-/**
- * Tracks which node owns which stream. Written apart from SQLite because nodes share the streams:
- * leases are measured by the clock of the server, and claims of several nodes skip each other's
- * rows.
- */
-export function createOwnershipStore(deps: {
-  readonly db: Database;
+export interface OwnershipDeps {
+  readonly pools: Pick<Pools, 'lease' | 'delivering' | 'commands'>;
   readonly identity: StoreIdentity;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
@@ -44,8 +40,26 @@ export function createOwnershipStore(deps: {
   readonly clock: Pick<Clock, 'elapsedMs'>;
   /** Receives the server's time from the results of joining and heartbeats. */
   readonly time: ServerTime;
-}): OwnershipStore {
-  const { db, identity, seal, report, hint, counted, clock, time } = deps;
+  /** Throws what must prevent a renewal of the lease. */
+  readonly beforeHeartbeat: () => Promise<void>;
+}
+
+/**
+ * Tracks which node owns which stream. Written apart from SQLite because nodes share the streams:
+ * leases are measured by the clock of the server, and claims of several nodes skip each other's
+ * rows.
+ */
+export function createOwnershipStore({
+  pools: { lease, delivering, commands },
+  identity,
+  seal,
+  report,
+  hint,
+  counted,
+  clock,
+  time,
+  beforeHeartbeat,
+}: OwnershipDeps): OwnershipStore {
   const open: OpenStream = (row) => openedStream(seal, row, report);
   const learning = async <T extends { readonly now: Millis } | undefined>(
     request: () => Promise<T>,
@@ -55,49 +69,53 @@ export function createOwnershipStore(deps: {
     if (result !== undefined) time.learn(result.now, requestedMs, clock.elapsedMs());
     return result;
   };
-  const withStreams = createStreamsReader(db, report);
+  const withStreams = createStreamsReader(lease, report);
   return {
     join: async (nodeId, leaseMs) => {
       const { node, adoption } = await learning(() =>
-        db.transact('durable', async (tx) => ({
+        lease.transact('durable', async (tx) => ({
           adoption: await identity.adopt(tx, nodeId),
           ...(await join(tx, seal, nodeId, leaseMs)),
         })),
       );
       identity.adopted(adoption);
-      const { replaced } = adoption;
-      return { ...node, ...(replaced && { replaced }) };
+      return { ...node, ...(adoption.replaced && { replaced: adoption.replaced }) };
     },
     heartbeat: async (node, leaseMs) => {
+      await beforeHeartbeat();
       const sign = { leaseMs, skewMs: time.skewMs() };
-      const beat = await learning(() => identity.compared((known) => renew(db, known, node, sign)));
-      if (beat === undefined) return (await isKnown(db, node)) ? undefined : 'removed';
+      const beat = await learning(() =>
+        identity.compared((known) => renew(lease, known, node, sign)),
+      );
+      if (beat === undefined) return (await isKnown(lease, node)) ? undefined : 'removed';
       counted(beat.living);
       return withStreams(node, beat, sign.skewMs);
     },
     claim: (node, request) =>
-      identity.transact(db, 'durable', (tx) => claim(tx, open, node, request)),
+      identity.transact(delivering, 'durable', (tx) => claim(tx, open, node, request)),
     begin: (node, refs, rule) =>
-      identity.transact(db, 'durable', (tx) => beginTaken(tx, open, { node, refs, rule })),
+      identity.transact(delivering, 'durable', (tx) => beginTaken(tx, open, { node, refs, rule })),
     owned: (node, streams, rule) =>
-      identity.transact(db, 'durable', (tx) => owned(tx, open, { node, refs: streams, rule })),
-    hasSeen: (ref) => hasSeen(db, ref),
-    owner: (ref) => owner(db, ref),
+      identity.transact(delivering, 'durable', (tx) =>
+        owned(tx, open, { node, refs: streams, rule }),
+      ),
+    hasSeen: (ref) => hasSeen(commands, ref),
+    owner: (ref) => owner(commands, ref),
     raiseCursors: (cursors) =>
-      identity.transact(db, 'relaxed', async (tx) =>
+      identity.transact(delivering, 'relaxed', async (tx) =>
         raiseCursors(tx, await lockRuns(tx, cursors), cursors),
       ),
     release: async (node, cursors) => {
-      await identity.transact(db, 'durable', (tx) => release(tx, node, cursors));
+      await identity.transact(delivering, 'durable', (tx) => release(tx, node, cursors));
       hint({ kind: 'free' });
     },
     noteRefusal: (node, ref, code) =>
-      identity.transact(db, 'relaxed', (tx) => run(tx, noteRefusal(node, ref, code))),
+      identity.transact(delivering, 'relaxed', (tx) => run(tx, noteRefusal(node, ref, code))),
     leave: async (node) => {
-      await identity.transact(db, 'durable', (tx) => leave(tx, node));
+      await identity.transact(lease, 'durable', (tx) => leave(tx, node));
       hint({ kind: 'free' });
     },
-    nodes: () => nodes(db),
+    nodes: () => nodes(commands),
   };
 }
 

@@ -13,11 +13,12 @@ import { createReadCache } from '../directory/read-cache.ts';
 import { bind } from '../directory/secrets.ts';
 import { followKeyCheck } from '../key-check.ts';
 import { createSeal, type Seal } from '../seal.ts';
-import { createCommands, run } from './commands.ts';
-import type { Database, Queries } from './database.ts';
+import { run } from './commands.ts';
+import type { Database } from './database.ts';
 import { makeMissingDay } from './partitions.ts';
-import { createDeliveryStore } from './deliveries.ts';
+import { claimDue } from './due.ts';
 import { createFailureReader } from './failures.ts';
+import { createHistoryPruner } from './history-pruner.ts';
 import { createHosts, type Hosts } from './hosts.ts';
 import { adoptAtOpen, createStoreIdentity, type StoreIdentity } from './identity.ts';
 import { createLogStore } from './log.ts';
@@ -26,9 +27,10 @@ import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createOwnershipStore } from './ownership.ts';
 import { engineOverview } from './overview.ts';
 import { createPools, type Pools } from './pools.ts';
-import { byPurpose, type Nouns } from './purposes.ts';
+import { purposesOf } from './purposes.ts';
 import { nameOf } from './refusal.ts';
 import { runSteps } from './run-steps.ts';
+import { createSettle } from './settle.ts';
 import { liveNodes, liveVersions } from './nodes.ts';
 import { keyCheckRow, prepareSchema } from './schema.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
@@ -109,7 +111,6 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     hint,
     readCache: createReadCache(watch),
     listenNotify,
-    others: pools.lists,
     time,
     late: (tenant) => writes.late(tenant),
   });
@@ -178,59 +179,30 @@ interface PartDeps {
   readonly readCache: DirectoryDeps['readCache'];
   readonly listenNotify: ListenNotify;
   readonly clock: Clock;
-  readonly others: Queries;
   readonly time: ServerTime;
   readonly late: (tenant: number) => void;
 }
 
 function partsOf(pools: Pools, deps: PartDeps): Parts {
-  const { seal } = deps;
-  const publishing = commandsOn(pools.publishing, deps);
-  const nouns = byPurpose(
-    {
-      publishing,
-      access: commandsOn(pools.access, deps),
-      lease: commandsOn(pools.lease, deps),
-      delivering: commandsOn(pools.delivering, deps),
-      log: commandsOn(pools.log, deps),
-      tokens: commandsOn(pools.tokens, deps),
-      commands: commandsOn(pools.commands, deps),
-      lists: commandsOn(pools.lists, deps),
-    },
-    pools,
-  );
-  return {
-    ...nouns,
-    appender: publishing.appender,
-    ownership: {
-      ...nouns.ownership,
-      heartbeat: async (node, leaseMs) => {
-        await pools.guard.check();
-        await bindSeals(pools.lease, seal);
-        return nouns.ownership.heartbeat(node, leaseMs);
-      },
-    },
-    time: deps.time,
-    recording: (entry) => createRecordingDirectory(directoryDepsOf(pools.commands, deps), entry),
-    guarded: (guard, entry) => {
-      const { commands } = directoryDepsOf(pools.commands, deps);
-      return createGuardedDirectory({ commands, hint: deps.hint }, guard, entry);
-    },
-  };
-}
-
-/** Creates all commands with these connections. */
-function commandsOn(db: Database, deps: PartDeps): Nouns & Pick<Parts, 'appender'> {
   const { identity, seal, report, listenNotify, clock, time } = deps;
-  const directory = createDirectory(directoryDepsOf(db, deps));
-  const { appender, ...log } = createLogStore({ ...deps, db });
+  const { commands, lease, delivering } = pools;
+  const directoryDeps = directoryDepsOf(pools, deps);
+  const directory = createDirectory(directoryDeps);
+  const { appender, ...log } = createLogStore({ ...deps, pools });
+  const upkeepDeps = { ...deps, db: commands, others: pools.lists };
   return {
     ...directory,
     appender,
     log,
-    deliveries: { ...directory.deliveries, ...createDeliveryStore({ ...deps, db }) },
+    deliveries: {
+      ...directory.deliveries,
+      claimDue: (requests) =>
+        identity.transact(delivering, 'relaxed', (tx) => claimDue(tx, requests)),
+      settle: createSettle({ ...deps, db: delivering }),
+      pruneAttempts: createHistoryPruner(upkeepDeps),
+    },
     ownership: createOwnershipStore({
-      db,
+      pools,
       identity,
       seal,
       report,
@@ -238,8 +210,15 @@ function commandsOn(db: Database, deps: PartDeps): Nouns & Pick<Parts, 'appender
       counted: listenNotify.counted,
       clock,
       time,
+      beforeHeartbeat: async () => {
+        await pools.guard.check();
+        await bindSeals(lease, seal);
+      },
     }),
-    upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...deps, db }) },
+    upkeep: { ...directory.upkeep, ...createUpkeepStore(upkeepDeps) },
+    time,
+    recording: (entry) => createRecordingDirectory(directoryDeps, entry),
+    guarded: (guard, entry) => createGuardedDirectory(directoryDeps, guard, entry),
   };
 }
 
@@ -251,27 +230,24 @@ async function bindSeals(db: Database, seal: Seal): Promise<void> {
 }
 
 function directoryDepsOf(
-  db: Database,
+  pools: Pools,
   { hosts, identity, seal, hint, defer, readCache, report }: PartDeps,
 ): DirectoryDeps {
   return {
-    commands: createCommands(db, identity),
+    on: purposesOf(pools, identity),
     seal,
     hint,
     report,
     removals,
-    engine: engineOverview(db, hosts),
+    engine: engineOverview(pools.lists, hosts),
     runs: runSteps,
-    failures: createFailureReader(db),
+    failures: createFailureReader(pools.lists),
     defer,
     readCache,
     countMax: 200_000,
     liveNodes,
     liveVersions,
-    transactSame: (durability, command) =>
-      identity.transact(db, durability, (tx) => run(tx, command())),
-    transactJoined: (command) => identity.transact(db, 'durable', (tx) => run(tx, command())),
-    changeUser: createUserChange({ db, identity, hint }),
+    changeUser: createUserChange({ db: pools.commands, identity, hint }),
     sortedUsers,
   };
 }

@@ -3,8 +3,10 @@ import {
   type Command,
   type Commands,
   isList,
+  type Lists,
   Lock,
   PageRead,
+  type Purposes,
   type Statement,
   type Step,
 } from '../directory/command.ts';
@@ -14,11 +16,24 @@ import type { Bindable, Database } from './database.ts';
 
 const write = createWriter('sqlite');
 
+/** One connection serves all purposes, one command after the other. */
+export function purposesOf(commands: Commands): Purposes {
+  const lists: Lists = { read: commands.read, bounded: (list) => list() };
+  return { lists, commands, tokens: commands, access: lists, delivering: commands };
+}
+
+const synced = {
+  durable: 'durable',
+  confirmed: 'durable',
+  settling: 'relaxed',
+  relaxed: 'relaxed',
+} as const;
+
 /** Runs commands synchronously, except that a large page is read in pieces (see bounded.ts). */
 export function createCommands(db: Database): Commands {
   return {
     transact: async (durability, command) =>
-      db.transact(durability === 'relaxed' ? 'relaxed' : 'durable', () => run(db, command())),
+      db.transact(synced[durability], () => run(db, command())),
     read: async (command) => {
       let step = command.next();
       while (step.done !== true) {

@@ -16,7 +16,7 @@ import {
   createRecordingDirectory,
   type DirectoryDeps,
 } from '../directory/directory.ts';
-import { createCommands, run } from './commands.ts';
+import { createCommands, purposesOf, run } from './commands.ts';
 import { openConnection, type SqliteLocation } from './connection.ts';
 import { createCopy } from './copy.ts';
 import { createDatabase, type Database } from './database.ts';
@@ -103,7 +103,7 @@ export function createSqliteStore(
   const shared = {
     db,
     late: (tenant: number) => writes.late(tenant),
-    commands: createCommands(db),
+    on: purposesOf(createCommands(db)),
     seal,
     hint,
     report,
@@ -201,7 +201,7 @@ function bindSeals(db: Database, seal: Seal): void {
 function directoryDepsOf(
   deps: Pick<
     DirectoryDeps,
-    'commands' | 'seal' | 'hint' | 'report' | 'changeUser' | 'defer' | 'readCache'
+    'on' | 'seal' | 'hint' | 'report' | 'changeUser' | 'defer' | 'readCache'
   > & {
     readonly db: Database;
     readonly time: StoreTime;
@@ -217,8 +217,6 @@ function directoryDepsOf(
     failures: createFailureReader(db),
     // Some 4 ms: a million events at once would block the process for half a second.
     countMax: 10_000,
-    transactSame: deps.commands.transact,
-    transactJoined: (command) => deps.commands.transact('relaxed', command),
     sortedUsers,
   };
 }

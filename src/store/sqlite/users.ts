@@ -1,5 +1,5 @@
 import { createKeyedSerialQueue } from '../../core/serial-queue.ts';
-import { type Commands, sql, type Statement } from '../directory/command.ts';
+import { type On, sql, type Statement } from '../directory/command.ts';
 import type { ChangeUser, SortQuery, UserRow } from '../directory/users.ts';
 import type { Hint } from '../port/hints.ts';
 import type { StoreTime } from '../port/time.ts';
@@ -8,9 +8,8 @@ import { run } from './commands.ts';
 import type { Database } from './database.ts';
 import type { WalRoom } from './wal-room.ts';
 
-export interface UserChangeDeps {
+export interface UserChangeDeps extends On {
   readonly db: Database;
-  readonly commands: Commands;
   readonly hint: (hint: Hint) => void;
   readonly time: StoreTime;
   readonly walRoom: WalRoom;
@@ -27,12 +26,12 @@ export interface UserChanges {
  * 1 MiB it takes some 10 ms and yields to the event loop, which a transaction cannot.
  */
 export function createUserChanges(deps: UserChangeDeps): UserChanges {
-  const { db, commands, hint, time, walRoom } = deps;
+  const { db, on, hint, time, walRoom } = deps;
   const queue = createKeyedSerialQueue();
   return {
     change: ({ tenant, id }, plan) =>
       queue.run(`${tenant} ${id}`, async () => {
-        const planned = await plan(commands.read);
+        const planned = await plan(on.lists.read);
         if ('result' in planned) return planned.result;
         const { write, event } = planned;
         await walRoom.make(planned.length + event.body.length);

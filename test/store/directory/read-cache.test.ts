@@ -15,7 +15,7 @@ import { createStreamStates } from '../../../src/store/directory/stream-states.t
 import { readSubscriptions } from '../../../src/store/directory/stream-subscriptions.ts';
 import type { Hint } from '../../../src/store/port/hints.ts';
 import { createSeal } from '../../../src/store/seal.ts';
-import { createCommands } from '../../../src/store/sqlite/commands.ts';
+import { createCommands, purposesOf } from '../../../src/store/sqlite/commands.ts';
 import { openConnection } from '../../../src/store/sqlite/connection.ts';
 import { createDatabase } from '../../../src/store/sqlite/database.ts';
 import { createRunSteps } from '../../../src/store/sqlite/run-steps.ts';
@@ -63,7 +63,7 @@ async function setup(t: TestContext) {
       return all.read(command);
     },
   };
-  const deps = { commands, runs: createRunSteps(time), readCache };
+  const deps = { on: purposesOf(commands), runs: createRunSteps(time), readCache };
   return {
     connection,
     commands,

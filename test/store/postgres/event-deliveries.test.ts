@@ -10,6 +10,7 @@ import { createReadCache } from '../../../src/store/directory/read-cache.ts';
 import type { EventDeliveries } from '../../../src/store/port/event-log.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import { createCommands } from '../../../src/store/postgres/commands.ts';
+import { purposesOf } from '../../../src/store/sqlite/commands.ts';
 import { createDatabase } from '../../../src/store/postgres/database.ts';
 import { createHosts } from '../../../src/store/postgres/hosts.ts';
 import { createStoreIdentity } from '../../../src/store/postgres/identity.ts';
@@ -132,7 +133,7 @@ async function readWith(
   const { store, tenant } = fixture;
   const found = await store.eventLog.find(tenant, event.id);
   assert.ok(found);
-  const read = createEventDeliveries({ commands, readCache });
+  const read = createEventDeliveries({ on: purposesOf(commands), readCache });
   return read(tenant, found, { after: undefined, take: 100 });
 }
 

@@ -6,6 +6,7 @@ import { type FailureRow, firstFailures } from '../../../src/store/directory/fai
 import { Call } from '../../../src/store/directory/command.ts';
 import { createFailureGroups } from '../../../src/store/directory/failure-groups.ts';
 import { createCommands } from '../../../src/store/postgres/commands.ts';
+import { purposesOf } from '../../../src/store/sqlite/commands.ts';
 import { createDatabase, type Database } from '../../../src/store/postgres/database.ts';
 import { createFailureReader } from '../../../src/store/postgres/failures.ts';
 import { createHosts } from '../../../src/store/postgres/hosts.ts';
@@ -163,9 +164,11 @@ test('PostgreSQL: groups take as many searches for many failures as for few, wit
     return db.all<never>(strings, ...values);
   };
   const groups = createFailureGroups({
-    commands: createCommands(
-      { ...db, all: explain },
-      createStoreIdentity({ emit: () => undefined, random: randomBytes }),
+    on: purposesOf(
+      createCommands(
+        { ...db, all: explain },
+        createStoreIdentity({ emit: () => undefined, random: randomBytes }),
+      ),
     ),
     failures: createFailureReader(db),
     runs: { now: () => new Call(() => 0) },
