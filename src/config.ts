@@ -142,9 +142,6 @@ export function readCliEnv(env: Env): CliEnv {
     clientId: text('LEAT_CLIENT_ID'),
     clientSecret: text('LEAT_CLIENT_SECRET'),
     caFile: text('LEAT_CA'),
-    alertWebhookUrl: text('LEAT_ALERT_WEBHOOK_URL'),
-    alertEmail: text('LEAT_ALERT_EMAIL'),
-    smtpUrl: text('LEAT_SMTP_URL'),
     configHome: text('XDG_CONFIG_HOME'),
     path: text('PATH'),
   };

@@ -32,7 +32,7 @@ export interface StreamAlertBody extends Guidance {
   readonly stream: { readonly id: string; readonly name: string };
   readonly new_failures: number;
   readonly total_failures: number;
-  readonly consecutive_failures?: number;
+  readonly consecutive_failures: number;
   readonly reason?: DisabledReason;
   readonly percent?: number;
   readonly last_error?: string;
@@ -84,7 +84,7 @@ function streamBody(alert: StreamAlert, guidance: Guidance): StreamAlertBody {
     stream: { id: alert.stream.id, name: alert.stream.name },
     new_failures: alert.newFailures,
     total_failures: alert.total,
-    ...(consecutive === undefined ? {} : { consecutive_failures: consecutive }),
+    consecutive_failures: consecutive,
     ...(reason === undefined ? {} : { reason }),
     ...(percent === undefined ? {} : { percent }),
     ...(lastError === undefined ? {} : { last_error: lastError }),

@@ -33,8 +33,8 @@ export interface StreamAlert {
   /** Failures since the last check; may be 0 in an alert of another kind. */
   readonly newFailures: number;
   readonly total: number;
-  /** Absent where it is unknown: the HTTP API does not show it. */
-  readonly consecutive?: number | undefined;
+  /** Failed deliveries since the last success. */
+  readonly consecutive: number;
   readonly limits: HealthLimits;
   /** Why it is disabled; only with `stream_disabled`, where it is known. */
   readonly reason?: DisabledReason | undefined;
@@ -97,13 +97,10 @@ function sentenceOf({
   reason,
 }: StreamAlert): string {
   if (kind === 'threshold_near') {
-    const inARow =
-      consecutive === undefined ? '' : `, ${consecutive} of ${limits.consecutive} in a row`;
-    const counts = `(${total} of ${limits.total} open${inARow})`;
+    const counts = `(${total} of ${limits.total} open, ${consecutive} of ${limits.consecutive} in a row)`;
     return `${percent}% of a limit that disables the event stream is reached ${counts}`;
   }
-  const inARow = consecutive === undefined ? '' : `, ${consecutive} in a row`;
-  const counts = `(${total} open${inARow})`;
+  const counts = `(${total} open, ${consecutive} in a row)`;
   if (kind === 'stream_disabled') {
     if (reason === 'gone') {
       return `the event stream was disabled: its receiver says that it is gone, 410 ${counts}`;

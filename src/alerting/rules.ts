@@ -26,8 +26,8 @@ export interface StreamHealth {
   readonly status: StreamStatus;
   /** Open failures. */
   readonly total: number;
-  /** Absent where it is unknown. */
-  readonly consecutive: number | undefined;
+  /** Failed deliveries since the last success. */
+  readonly consecutive: number;
   /** Failures that were not reported before. */
   readonly newFailures: number;
   /** Of the newest failure, as `causeOf` returns it. */
@@ -72,11 +72,7 @@ export function evaluate(
     const notified = state.streams[stream.id] ?? {};
     const steps = {
       total: stepOf(stream.total, limits.total, notified.total),
-      // An unknown counter changes nothing.
-      consecutive:
-        stream.consecutive === undefined
-          ? (notified.consecutive ?? 0)
-          : stepOf(stream.consecutive, limits.consecutive, notified.consecutive),
+      consecutive: stepOf(stream.consecutive, limits.consecutive, notified.consecutive),
     };
     const disabledAt = stream.disabledAt ?? notified.disabledAt;
     const isNewlyDisabled = disabledAt !== notified.disabledAt;
@@ -170,7 +166,7 @@ function alertOf(
     stream: { id, name },
     newFailures,
     total,
-    ...(consecutive === undefined ? {} : { consecutive }),
+    consecutive,
     ...(lastError === undefined ? {} : { lastError }),
     causes,
     limits,

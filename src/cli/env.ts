@@ -6,10 +6,6 @@ export interface CliEnv {
   readonly clientSecret?: string;
   /** LEAT_CA: the default of `--ca`. */
   readonly caFile?: string;
-  /** LEAT_ALERT_WEBHOOK_URL, LEAT_ALERT_EMAIL and LEAT_SMTP_URL: the channels of `leat monitor`. */
-  readonly alertWebhookUrl?: string;
-  readonly alertEmail?: string;
-  readonly smtpUrl?: string;
   /** XDG_CONFIG_HOME */
   readonly configHome?: string;
   /** PATH */

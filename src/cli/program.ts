@@ -9,7 +9,6 @@ import { addEventCommands } from './events.ts';
 import { addFailuresCommand } from './failures.ts';
 import { addListenCommand } from './listen.ts';
 import { addLoginCommands } from './login.ts';
-import { addMonitorCommand } from './monitor.ts';
 import { addRedeliverCommand } from './redeliver.ts';
 import { addRedeliveryCommands } from './redeliveries.ts';
 import { addReopenCommand } from './reopen.ts';
@@ -64,7 +63,6 @@ export function addHttpCommands(program: Command, deps: CliDeps): void {
   addLogCommand(program, deps);
   addStatsCommand(program, deps);
   addTestCommand(program, deps);
-  addMonitorCommand(program, deps);
   addListenCommand(program, deps);
   addCompletionCommand(program, deps);
 }

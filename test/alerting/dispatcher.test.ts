@@ -30,6 +30,7 @@ function alertsOf(count: number): Alert[] {
     stream: { id: `est_${index}`, name: `stream ${index}` },
     newFailures: 1,
     total: 1,
+    consecutive: 1,
     limits: { consecutive: 500, total: 5000 },
     at: 0,
   }));
@@ -282,6 +283,7 @@ test('the log channel writes an alert as one log entry of level error', async ()
           stream: { id: 'est_0', name: 'stream 0' },
           new_failures: 1,
           total_failures: 1,
+          consecutive_failures: 1,
           cause: {
             meaning: 'The failures have no known cause, or are not open any more.',
             codes: [],
@@ -291,7 +293,7 @@ test('the log channel writes an alert as one log entry of level error', async ()
           time: '1970-01-01T00:00:00.000Z',
         },
       },
-      'stream 0: 1 new delivery failure (1 open)',
+      'stream 0: 1 new delivery failure (1 open, 1 in a row)',
     ],
   ]);
 });

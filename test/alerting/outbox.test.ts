@@ -11,6 +11,7 @@ function alertOf(id: string, over: Partial<StreamAlert> = {}): StreamAlert {
     stream: { id, name: id },
     newFailures: 1,
     total: 1,
+    consecutive: 1,
     limits: { consecutive: 500, total: 5000 },
     at: 0,
     ...over,

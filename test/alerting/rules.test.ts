@@ -176,15 +176,6 @@ describe('an alert about a limit that is near', () => {
       ...near(50),
     ]);
   });
-
-  test('threshold_near: an unknown counter changes nothing', () => {
-    const alerts = evaluateAll(
-      [{ consecutive: 300 }],
-      [{ consecutive: undefined, total: 1 }],
-      [{ consecutive: 300 }],
-    );
-    assert.deepEqual(alerts, [near(50), [], []]);
-  });
 });
 
 describe('evaluate with random snapshots', () => {
@@ -195,7 +186,7 @@ describe('evaluate with random snapshots', () => {
         id: fc.constantFrom('est_1', 'est_2', 'est_3'),
         status: fc.constantFrom('enabled', 'disabled'),
         total: counter,
-        consecutive: fc.option(counter, { nil: undefined }),
+        consecutive: counter,
         newFailures: fc.nat(3),
         disabledAt: fc.option(fc.nat(4), { nil: undefined }),
       }),

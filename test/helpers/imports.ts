@@ -214,8 +214,6 @@ const rules: readonly Rule[] = [
     types: ['delivery/'],
     packages: ['prom-client', ...NETWORK, ...HTTP],
   },
-  // Sends alerts with the code of the service.
-  { files: 'cli/monitor-loop.ts', own: ['alerting/', 'core/', 'cli/', 'settings/alerting.ts'] },
   // Asks node:http whether Node uses the proxies of the environment.
   {
     files: 'cli/http/connection.ts',
@@ -229,7 +227,7 @@ const rules: readonly Rule[] = [
   },
   { files: 'cli/webhook.ts', own: ['cli/', 'core/'], packages: ['node:http'] },
   { files: 'cli/listen.ts', own: ['cli/', 'core/'], packages: ['commander', 'node:http'] },
-  { files: 'cli/', own: ['alerting/', 'core/', 'files/', 'schemas/'], packages: ['commander'] },
+  { files: 'cli/', own: ['core/', 'files/', 'schemas/'], packages: ['commander'] },
   // Runs in browsers: of the service it has the pure rules, and the shapes as types.
   {
     files: 'console/',

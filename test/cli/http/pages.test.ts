@@ -98,15 +98,6 @@ describe('a list whose pages do not end', { concurrency: 2 }, () => {
     assert.match(stderr, /sends pages without an end \(a page came twice\)/);
   });
 
-  test('pages: a poll of the monitor ends', async (t) => {
-    const { code, stderr } = await runOn(t, ['monitor', '--once'], (from = '0') => ({
-      eventStreams: [],
-      next: String(1 - Number(from)),
-    }));
-    assert.equal(code, exitCodes.failed, stderr);
-    assert.match(stderr, /sends pages without an end/);
-  });
-
   test('pages: leat logs ends', async (t) => {
     const date = '2026-03-01T00:00:00.000Z';
     const { code, stderr } = await runOn(t, ['logs', '--follow'], (from = '') => ({
