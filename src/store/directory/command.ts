@@ -53,8 +53,10 @@ export interface Commands {
   /**
    * Runs a command in one transaction. PostgreSQL runs it again after a deadlock, so it must change
    * nothing but the store.
+   *
+   * @param length characters that it writes, where these may be many
    */
-  transact<T>(durability: Durability, command: () => Command<T>): Promise<T>;
+  transact<T>(durability: Durability, command: () => Command<T>, length?: number): Promise<T>;
   /**
    * Runs a command that only reads. Each statement sees what is committed when it starts. A page does not
    * compile: it runs on {@link Purposes.lists}.
@@ -70,7 +72,7 @@ export function aroundChanges(
   const { read, transact } = on.commands;
   const changing: Commands = {
     read,
-    transact: (durability, command) => transact(durability, () => around(command)),
+    transact: (durability, command, length) => transact(durability, () => around(command), length),
   };
   return { ...on, commands: changing };
 }

@@ -21,7 +21,7 @@ import { createKeyStore, type KeyStoreDeps } from './keys.ts';
 import { createEventTypeStore } from './event-types.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
-import { recordingOn, recordingUserChange } from './recording.ts';
+import { recordingOn } from './recording.ts';
 import { createRedeliveryStore } from './redeliveries.ts';
 import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
@@ -51,8 +51,8 @@ export interface DirectoryDeps extends On {
   readonly countMax: StreamDeps['countMax'];
   readonly liveNodes?: SecretDeps['liveNodes'];
   readonly liveVersions?: StreamDeps['liveVersions'];
-  readonly changeUser: UserDeps['change'];
-  readonly sortedUsers: UserDeps['sorted'];
+  readonly append: UserDeps['append'];
+  readonly userChanges: UserDeps['userChanges'];
 }
 
 export function createDirectory(deps: DirectoryDeps) {
@@ -65,7 +65,7 @@ export function createDirectory(deps: DirectoryDeps) {
     apis: createApiStore(deps),
     grants: createGrantStore(deps),
     roles: createRoleStore(deps),
-    users: createUserStore({ ...deps, change: deps.changeUser, sorted: deps.sortedUsers }),
+    users: createUserStore(deps),
     auditLog: createAuditLogStore(deps),
     consoleSessions: createConsoleSessionStore(deps),
     alertState: createAlertStateStore(deps),
@@ -88,7 +88,6 @@ export function createRecordingDirectory(deps: DirectoryDeps, entry: AuditEntry)
   return createDirectory({
     ...deps,
     on: recordingOn(deps.on, entry),
-    changeUser: recordingUserChange(deps.changeUser, entry),
   });
 }
 

@@ -1,7 +1,6 @@
 import type { AuditEntry } from '../../core/audit-log.ts';
 import { record } from './audit-log.ts';
 import { aroundChanges, type Command, type Purposes } from './command.ts';
-import type { ChangeUser } from './users.ts';
 
 /** Returns connections whose changes record an entry at the end of each transaction that changes something. */
 export function recordingOn(on: Purposes, entry: AuditEntry): Purposes {
@@ -29,23 +28,6 @@ function* recordTargeted(entry: AuditEntry, { targets }: Targeted): Command<void
 
 function isTargeted(result: unknown): result is Targeted {
   return typeof result === 'object' && result !== null && 'targets' in result;
-}
-
-/** Returns changes of users that record an entry in the transaction of the change. */
-export function recordingUserChange(change: ChangeUser, entry: AuditEntry): ChangeUser {
-  return (user, plan) =>
-    change(user, async (read) => {
-      const planned = await plan(read);
-      if ('result' in planned) return planned;
-      return {
-        ...planned,
-        *write() {
-          const written = yield* planned.write();
-          if (written.isWritten) yield* record(entry);
-          return written;
-        },
-      };
-    });
 }
 
 /** The results of commands that say in one word that they changed something. */

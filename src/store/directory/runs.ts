@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Attempt, Offset } from '../../core/types.ts';
+import type { Attempt, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import type { CursorRaise } from '../port/ownership.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
@@ -41,6 +41,12 @@ export interface Runs {
   /** Returns a stretch of a log, or as much of it as one statement may read on its events. */
   stretch(tenant: number, range: Range): Call<Stretch>;
 }
+
+/**
+ * Appends events in the transaction of a command. Returns those that are new: hint at them after the commit.
+ * Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault.
+ */
+export type AppendStep = (tenant: number, events: readonly NewEvent[]) => Call<readonly LogEvent[]>;
 
 /** A range of a log. */
 export interface Range {

@@ -46,8 +46,8 @@ export interface UserStore {
    */
   create(user: User, event: NewEvent): Promise<{ created: User } | { refused: 'duplicate' }>;
   /**
-   * Does the same for a change. `decide` receives the current user, which cannot change before the
-   * decision is written. A refusal is passed through.
+   * Does the same for a change. `decide` receives the current user, and is called again when another node
+   * has changed that before the decision was written. A refusal is passed through.
    */
   update<R extends string>(
     tenant: number,

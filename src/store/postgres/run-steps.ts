@@ -1,13 +1,17 @@
 import { streamKeyOf } from '../../core/stream-key.ts';
 import { Call } from '../directory/command.ts';
-import type { Runs } from '../directory/runs.ts';
+import type { AppendStep, Runs } from '../directory/runs.ts';
 import { addAttempts } from './attempts.ts';
 import type { Queries } from './database.ts';
 import { stretchOf } from './log-days.ts';
-import { oldestAfter, tipOf } from './log.ts';
+import { appendWithin, oldestAfter, tipOf } from './log.ts';
 import { lockRun, lockRuns, noteChanges, raiseCursors, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
 import { storeNow } from './time.ts';
+
+/** See {@link AppendStep}: the last statement before the commit, as it locks the tenant. */
+export const append: AppendStep = (tenant, events) =>
+  new Call(async (tx: Queries) => (await appendWithin(tx, tenant, events)).written);
 
 /** The steps of commands on streams. */
 export const runSteps: Runs = {

@@ -1,6 +1,6 @@
 import type { Clock, RandomBytes } from '../../core/clock.ts';
+import { createKeyedSerialQueue } from '../../core/serial-queue.ts';
 import { createHints } from '../hints.ts';
-import type { Appender } from '../appender.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Store } from '../port/store.ts';
 import {
@@ -29,14 +29,13 @@ import { engineOverview } from './overview.ts';
 import { createPools, type Pools } from './pools.ts';
 import { purposesOf } from './purposes.ts';
 import { nameOf } from './refusal.ts';
-import { runSteps } from './run-steps.ts';
+import { append, runSteps } from './run-steps.ts';
 import { createSettle } from './settle.ts';
 import { liveNodes, liveVersions } from './nodes.ts';
 import { keyCheckRow, prepareSchema } from './schema.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
-import { createUserChange, sortedUsers } from './users.ts';
 import { createWriteCheck, type WriteCheck, type WriteCheckDeps } from '../write-check.ts';
 
 export interface PostgresStoreDeps {
@@ -103,7 +102,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     listenNotify.publish(message);
   };
   const writes = writeCheckOf(pools.publishing, deps);
-  const { appender, ...parts } = partsOf(pools, {
+  const { idle, ...parts } = partsOf(pools, {
     ...deps,
     hosts,
     identity,
@@ -128,7 +127,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     failure: () => writes.failure(),
     close: async () => {
       writes.close();
-      await appender.idle();
+      await idle();
       await listenNotify.close();
       await pools.close();
     },
@@ -166,7 +165,8 @@ async function tryWrite(db: Database, tenant?: number): Promise<void> {
 }
 
 interface Parts extends Omit<Store, 'watch' | 'share' | 'ping' | 'failure' | 'close'> {
-  readonly appender: Appender;
+  /** Resolves when no append and no change of a user is in progress. */
+  idle(): Promise<unknown>;
 }
 
 interface PartDeps {
@@ -186,13 +186,14 @@ interface PartDeps {
 function partsOf(pools: Pools, deps: PartDeps): Parts {
   const { identity, seal, report, listenNotify, clock, time } = deps;
   const { commands, lease, delivering } = pools;
-  const directoryDeps = directoryDepsOf(pools, deps);
+  const userChanges = createKeyedSerialQueue();
+  const directoryDeps = { ...directoryDepsOf(pools, deps), userChanges };
   const directory = createDirectory(directoryDeps);
   const { appender, ...log } = createLogStore({ ...deps, pools });
   const upkeepDeps = { ...deps, db: commands, others: pools.lists };
   return {
     ...directory,
-    appender,
+    idle: () => Promise.all([appender.idle(), userChanges.idle()]),
     log,
     deliveries: {
       ...directory.deliveries,
@@ -232,7 +233,7 @@ async function bindSeals(db: Database, seal: Seal): Promise<void> {
 function directoryDepsOf(
   pools: Pools,
   { hosts, identity, seal, hint, defer, readCache, report }: PartDeps,
-): DirectoryDeps {
+): Omit<DirectoryDeps, 'userChanges'> {
   return {
     on: purposesOf(pools, identity),
     seal,
@@ -247,7 +248,6 @@ function directoryDepsOf(
     countMax: 200_000,
     liveNodes,
     liveVersions,
-    changeUser: createUserChange({ db: pools.commands, identity, hint }),
-    sortedUsers,
+    append,
   };
 }

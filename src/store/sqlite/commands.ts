@@ -13,6 +13,7 @@ import {
 import { createWriter } from '../directory/dialect.ts';
 import { type BoundedRows, readPieces } from '../rows/bounded.ts';
 import type { Bindable, Database } from './database.ts';
+import type { WalRoom } from './wal-room.ts';
 
 const write = createWriter('sqlite');
 
@@ -30,10 +31,14 @@ const synced = {
 } as const;
 
 /** Runs commands synchronously, except that a large page is read in pieces (see bounded.ts). */
-export function createCommands(db: Database): Commands {
+export function createCommands(db: Database, walRoom: WalRoom): Commands {
   return {
-    transact: async (durability, command) =>
-      db.transact(synced[durability], () => run(db, command())),
+    transact: async (durability, command, length = 0) => {
+      if (length > 0) await walRoom.make(length);
+      const result = db.transact(synced[durability], () => run(db, command()));
+      if (length > 0) await walRoom.clear();
+      return result;
+    },
     read: async (command) => {
       let step = command.next();
       while (step.done !== true) {

@@ -1,8 +1,8 @@
 import { Call } from '../directory/command.ts';
 import { verbatim } from '../directory/dialect.ts';
-import type { Runs } from '../directory/runs.ts';
+import type { AppendStep, Runs } from '../directory/runs.ts';
 import type { StoreTime } from '../port/time.ts';
-import { headOf } from './append.ts';
+import { appendWithin, headOf } from './append.ts';
 import { addEntries } from './attempts.ts';
 import type { Database } from './database.ts';
 import { oldestAfter } from './log.ts';
@@ -16,6 +16,12 @@ export const historySteps: Pick<Runs, 'addEntries' | 'countFailed'> = {
   countFailed: (run, failed, now) =>
     new Call((db: Database) => addStats(db, run, { delivered: 0, failed }, now)),
 };
+
+/** Creates {@link AppendStep}. */
+export function createAppendStep(time: StoreTime): AppendStep {
+  return (tenant, events) =>
+    new Call((db: Database) => appendWithin(db, tenant, events, time.now()).written);
+}
 
 /** Creates the steps of commands on streams. A transaction is the only writer: it locks nothing. */
 export function createRunSteps(time: StoreTime): Runs {

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
+import { createKeyedSerialQueue } from '../../core/serial-queue.ts';
 import type { StoreTime } from '../port/time.ts';
 import { currentKeyCheck } from '../key-check.ts';
 import { createReadCache } from '../directory/read-cache.ts';
@@ -29,11 +30,10 @@ import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { engineOverview } from './overview.ts';
 import { refusalOf } from './refusal.ts';
-import { createRunSteps } from './run-steps.ts';
+import { createAppendStep, createRunSteps } from './run-steps.ts';
 import { applicationId, keyCheckRow, prepareSchema } from './schema.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
-import { createUserChanges, sortedUsers } from './users.ts';
 import { createWalRoom } from './wal-room.ts';
 import { createWriteCheck, type WriteCheck, type WriteCheckDeps } from '../write-check.ts';
 import { createWalSync, type WalSync, walFileOf } from './wal-sync.ts';
@@ -100,10 +100,11 @@ export function createSqliteStore(
   dropUnended(db);
   const { emit: hint, watch } = createHints({ report });
   const writes = writeCheckOf(connection, db, deps, { walSync, identity });
+  const walRoom = createWalRoom(db);
   const shared = {
     db,
     late: (tenant: number) => writes.late(tenant),
-    on: purposesOf(createCommands(db)),
+    on: purposesOf(createCommands(db, walRoom)),
     seal,
     hint,
     report,
@@ -111,14 +112,14 @@ export function createSqliteStore(
     readCache: createReadCache(watch),
     clock,
     time,
-    walRoom: createWalRoom(db),
+    walRoom,
+    userChanges: createKeyedSerialQueue(),
     walSync,
     settled: (count: number) => walSync?.committed(count),
   };
   const { appender, ...log } = createLogStore(shared);
-  const users = createUserChanges(shared);
   const file = connection.location() ?? undefined;
-  const directoryDeps = directoryDepsOf({ ...shared, changeUser: users.change }, file);
+  const directoryDeps = directoryDepsOf(shared, file);
   const directory = createDirectory(directoryDeps);
   return {
     ...directory,
@@ -142,7 +143,7 @@ export function createSqliteStore(
     failure: () => writes.failure(),
     close: async () => {
       writes.close();
-      await Promise.all([appender.idle(), users.idle()]);
+      await Promise.all([appender.idle(), shared.userChanges.idle()]);
       await walSync?.close();
       db.close();
       identity?.close();
@@ -201,7 +202,7 @@ function bindSeals(db: Database, seal: Seal): void {
 function directoryDepsOf(
   deps: Pick<
     DirectoryDeps,
-    'on' | 'seal' | 'hint' | 'report' | 'changeUser' | 'defer' | 'readCache'
+    'on' | 'seal' | 'hint' | 'report' | 'userChanges' | 'defer' | 'readCache'
   > & {
     readonly db: Database;
     readonly time: StoreTime;
@@ -213,11 +214,11 @@ function directoryDepsOf(
     ...deps,
     removals,
     engine: engineOverview(db, file),
+    append: createAppendStep(time),
     runs: createRunSteps(time),
     failures: createFailureReader(db),
     // Some 4 ms: a million events at once would block the process for half a second.
     countMax: 10_000,
-    sortedUsers,
   };
 }
 

@@ -20,6 +20,7 @@ import { openConnection } from '../../../src/store/sqlite/connection.ts';
 import { createDatabase } from '../../../src/store/sqlite/database.ts';
 import { createRunSteps } from '../../../src/store/sqlite/run-steps.ts';
 import { prepareSchema } from '../../../src/store/sqlite/schema.ts';
+import { createWalRoom } from '../../../src/store/sqlite/wal-room.ts';
 import { createSqliteStore } from '../../../src/store/sqlite/store.ts';
 import { createFileCopy } from '../../helpers/sqlite.ts';
 import { addTenant, fixtureOf, start } from '../contract/fixture.ts';
@@ -52,7 +53,8 @@ async function setup(t: TestContext) {
 
   let emit: (hint: Hint) => void = () => undefined;
   const readCache = createReadCache((listener) => (emit = listener));
-  const all = createCommands(createDatabase(connection));
+  const db = createDatabase(connection);
+  const all = createCommands(db, createWalRoom(db));
   let reads = 0;
   let beforeRead = async (_: number): Promise<void> => undefined;
   const commands: Commands = {
