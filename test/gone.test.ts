@@ -12,8 +12,16 @@ const gonePaths = [
   'src/cli/monitor-loop.ts',
   'src/cli/monitor-poll.ts',
   'src/cli/monitor-state.ts',
+  'src/cli/redeliver-selection.ts',
+  'src/cli/redelivery.ts',
 ];
-const goneWords = ['addMonitorCommand', 'MonitorState', 'leat monitor'];
+const goneWords = [
+  'addMonitorCommand',
+  'MonitorState',
+  'leat monitor',
+  'redeliveryState',
+  'redeliverEach',
+];
 
 const root = join(import.meta.dirname, '..');
 const sources = globSync('src/**/*.{ts,tsx,sql}', { cwd: root }).map((path) => ({

@@ -114,7 +114,7 @@ export function withFailureFilter(command: Command, { clock }: Pick<CliDeps, 'cl
 }
 
 /** Returns the failures that match a filter, newest first, from all pages. */
-export function failuresOf(
+function failuresOf(
   api: ApiClient,
   stream: string,
   filter: FailureFilter,

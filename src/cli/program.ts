@@ -50,7 +50,7 @@ export function addHttpCommands(program: Command, deps: CliDeps): void {
   addDeliveryCommands(program.command('deliveries').description('failed deliveries'), deps);
   addRedeliverCommand(program, deps);
   addRedeliveryCommands(
-    program.command('redeliveries').description('redeliveries of many failures under way'),
+    program.command('redeliveries').description('redeliveries of failures'),
     deps,
   );
   addDismissCommand(program, deps);

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { sleep } from '../core/sleep.ts';
-import { wordOf } from '../core/stream-word.ts';
+import { printable } from '../core/setting.ts';
+import type { FailurePreviewShown } from '../schemas/failures.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -8,21 +8,15 @@ import {
   examples,
   runWithApi,
   withCommonOptions,
+  withNumbers,
 } from './command.ts';
 import { causeOption } from './cause.ts';
-import {
-  failuresOf,
-  type FailureFilter,
-  type FailureShown,
-  withFailureFilter,
-} from './deliveries.ts';
+import { type FailureFilter, withFailureFilter } from './deliveries.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
-import { type ApiClient, pathOf } from './http/api-client.ts';
 import { terminalSafe } from './json.ts';
-import { type RedeliveryState, redeliveryState } from './redelivery.ts';
-import { nothingToSend, previewRedelivery, startRedelivery } from './redeliver-selection.ts';
+import { followRedelivery, progressIn, reportRedelivery } from './redelivery-progress.ts';
 import { streamIdOf } from './stream.ts';
-import { counted, progressText } from './terminal/progress.ts';
+import { counted } from './terminal/progress.ts';
 
 interface RedeliverOptions extends CommonOptions, FailureFilter {
   readonly cause?: readonly string[];
@@ -51,148 +45,76 @@ export function addRedeliverCommand(program: Command, deps: CliDeps): void {
       ),
     )
     .action((stream: string | undefined, events: readonly string[], options: RedeliverOptions) =>
-      runWithApi(deps, options, (run) =>
-        stream === undefined || (options.cause ?? options.dryRun) !== undefined
-          ? redeliverSelected(run, stream, events, options)
-          : redeliver(run, stream, events, options),
-      ),
+      runWithApi(deps, options, (run) => redeliver(run, stream, events, options)),
     );
 }
 
-async function redeliverSelected(
+async function redeliver(
   run: ApiRun,
   stream: string | undefined,
   events: readonly string[],
   { cause, all, dryRun, type, since, until, wait }: RedeliverOptions,
 ): Promise<void> {
-  if (events.length > 0) throw usageError('Name events, or use --cause or --dry-run, not both.');
-  if (stream === undefined && (cause ?? all ?? type ?? since ?? until) === undefined) {
+  const isFiltered = (cause ?? all ?? type ?? since ?? until) !== undefined;
+  if (events.length > 0 && isFiltered) {
+    const options = '--cause, --type, --since, --until or --all';
+    throw usageError(`Name events, or use ${options}, not both.`);
+  }
+  if (stream === undefined && !isFiltered) {
     throw usageError('Name a stream, select by --cause, --type, --since or --until, or use --all.');
   }
   const selection = {
     event_stream_ids: stream === undefined ? undefined : [await streamIdOf(run, stream)],
+    event_ids: events.length > 0 ? events : undefined,
     error_codes: cause,
     event_types: type,
     date_from: since,
     date_to: until,
     all,
   };
-  if (dryRun === true) return previewRedelivery(run, selection);
-  await startRedelivery(run, selection, wait);
+  const count = dryRun === true ? await preview(run, selection) : await start(run, selection, wait);
+  const others = new Set(events).size - count;
+  if (others <= 0) return;
+  const are = others === 1 ? '1 named event is' : `${others} named events are`;
+  const message = `${are} no open failure: ${run.leat`why <event>`} shows what became of one.`;
+  throw new CommandFailed(exitCodes.notFound, message);
 }
 
-async function redeliver(
-  run: ApiRun,
-  stream: string,
-  events: readonly string[],
-  options: RedeliverOptions,
-): Promise<void> {
-  const { api, terminal, json } = run;
-  const { type, since, until, all } = options;
-  if (events.length > 0 && (type ?? since ?? until ?? all) !== undefined) {
-    throw usageError('Name events, or use --type, --since, --until or --all, not both.');
+/** Prints what a redelivery would send, and returns how many failures match. */
+async function preview({ api, terminal, json }: ApiRun, selection: object): Promise<number> {
+  const body = { ...selection, dry_run: true };
+  const response = await api.send({ method: 'POST', path: '/redeliveries', body });
+  const { count, groups } = withNumbers<FailurePreviewShown>(response.body, 'count');
+  if (json) {
+    terminal.print(terminalSafe(response.text));
+    return count;
   }
-  const id = await streamIdOf(run, stream);
-  const readOpen =
-    events.length > 0 ? () => openAmong(api, id, events) : () => failuresOf(api, id, options);
-  const requested = new Set(
-    events.length > 0 ? events : (await readOpen()).map((failure) => failure.id),
-  );
-  const response =
-    events.length > 0 ? await redeliverEach(api, id, events) : await redeliverAll(api, id, options);
-  if (!options.wait) {
-    if (json) terminal.print(terminalSafe(response));
-    else if (requested.size === 0) terminal.print(nothingToSend);
-    else terminal.print(`${counted(requested.size, 'failure')} will be sent again.`);
-    return;
+  terminal.print(`${counted(count, 'failure')} would be sent again.`);
+  for (const group of groups) {
+    terminal.print(`  ${printable(group.name)}: ${group.count} ${group.error_code ?? 'unknown'}`);
   }
-  const word = wordOf({ id, name: stream });
-  report(run, word, await waitForEnd(run, requested, readOpen));
+  return count;
 }
 
-async function redeliverAll(api: ApiClient, id: string, filter: FailureFilter): Promise<string> {
-  const { type, since, until } = filter;
-  const body = { event_types: type, date_from: since, date_to: until };
-  const path = pathOf`/event-streams/${id}/redeliver`;
-  // The server skips failures that are being redelivered, so the request can be repeated.
-  const response = await api.send({ method: 'POST', path, body, repeatable: true });
-  return response.text;
-}
-
-async function redeliverEach(
-  api: ApiClient,
-  id: string,
-  events: readonly string[],
-): Promise<string> {
-  let text = '';
-  for (const event of events) {
-    const path = pathOf`/event-streams/${id}/redeliver/${event}`;
-    text = (await api.send({ method: 'POST', path, repeatable: true })).text;
-  }
-  return text;
-}
-
-/** Returns those of the failures that are still open. */
-async function openAmong(
-  api: ApiClient,
-  id: string,
-  events: readonly string[],
-): Promise<FailureShown[]> {
-  const open: FailureShown[] = [];
-  for (const event of events) {
-    try {
-      const path = pathOf`/event-streams/${id}/deliveries/${event}`;
-      open.push((await api.send({ method: 'GET', path })).body as FailureShown);
-    } catch (error) {
-      const isGone = error instanceof CommandFailed && error.exitCode === exitCodes.notFound;
-      if (!isGone) throw error;
-    }
-  }
-  return open;
-}
-
-const pollEveryMs = 1000;
-
-/** Polls until every redelivery has ended; a long list is polled less often. */
-async function waitForEnd(
-  { terminal, clock, signal }: ApiRun,
-  requested: ReadonlySet<string>,
-  readOpen: () => Promise<FailureShown[]>,
-): Promise<RedeliveryState> {
-  for (;;) {
-    const open = await readOpen();
-    const state = redeliveryState(requested, open, clock.now());
-    if (state.left === 0) return state;
-    if (terminal.showsProgress) {
-      terminal.progress(
-        progressText(
-          {
-            label: 'Redelivering',
-            done: state.delivered + state.failed,
-            total: state.requested,
-            notes: [
-              `${state.delivered} delivered`,
-              `${state.failed} failed again`,
-              `${state.left} left`,
-            ],
-          },
-          terminal.progressWidth,
-        ),
+/**
+ * Starts a redelivery, waits for its end unless `wait` is false, and returns how many failures it has.
+ * Throws {@link CommandFailed} when some failed again.
+ */
+async function start(run: ApiRun, selection: object, wait: boolean): Promise<number> {
+  const { api, terminal, json, leat } = run;
+  const response = await api.send({ method: 'POST', path: '/redeliveries', body: selection });
+  const shown = progressIn(response.body);
+  const { total, remaining, at_least: isAtLeast } = shown;
+  if (wait) {
+    if (shown.status === 'running') {
+      const id = printable(shown.id);
+      terminal.note(
+        `Redelivery ${id} is running; Ctrl-C does not cancel it. This does: ${leat`redeliveries cancel ${id}`}`,
       );
     }
-    await sleep(clock, pollEveryMs + open.length, signal);
-    signal.throwIfAborted();
-  }
-}
-
-function report({ terminal, json, leat }: ApiRun, stream: string, state: RedeliveryState): void {
-  const { requested, delivered, failed } = state;
-  if (json) terminal.print(JSON.stringify({ asked: requested, delivered, failed }));
-  else if (requested === 0) terminal.print(nothingToSend);
-  else terminal.print(`${delivered} of ${counted(requested, 'failure')} delivered.`);
-  if (failed === 0) return;
-  throw new CommandFailed(
-    exitCodes.failed,
-    `${failed} failed again: ${leat`deliveries list ${stream}`} shows why.`,
-  );
+    await followRedelivery(run, shown);
+  } else if (json) terminal.print(terminalSafe(response.text));
+  else if (total === 0) reportRedelivery(run, shown);
+  else terminal.print(`${counted(remaining, 'failure', isAtLeast)} will be sent again.`);
+  return total;
 }

@@ -12,14 +12,14 @@ import {
 import { pathOf } from './http/api-client.ts';
 import { allPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
-import { followRedelivery, progressIn } from './redeliver-selection.ts';
+import { followRedelivery, progressIn } from './redelivery-progress.ts';
 import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
 
-/** `leat redeliveries …`: those of many failures, which go on without the command that started them. */
+/** `leat redeliveries …`: they go on without the command that started them. */
 export function addRedeliveryCommands(redeliveries: Command, deps: CliDeps): void {
   withCommonOptions(redeliveries.command('list'))
-    .description('list the redeliveries of many failures, newest first')
+    .description('list the redeliveries of failures, newest first')
     .addHelpText('after', examples('leat redeliveries list'))
     .action((options: CommonOptions) => runWithApi(deps, options, list));
   withCommonOptions(redeliveries.command('show <redelivery>'))
@@ -43,7 +43,7 @@ export function addRedeliveryCommands(redeliveries: Command, deps: CliDeps): voi
 async function list({ api, terminal, json }: ApiRun): Promise<void> {
   const all = await allPages<RedeliveryShown>(api, '/redeliveries', 'redeliveries');
   if (json) return terminal.print(writeJson(all));
-  if (all.length === 0) return terminal.note('No redeliveries of many failures.');
+  if (all.length === 0) return terminal.note('No redeliveries.');
   for (const line of tableLines(columns, all, terminal)) terminal.print(line);
 }
 

@@ -212,22 +212,19 @@ function sendingOf(
 ): Sending | undefined {
   const { event_stream_id: streamId, name, state, next_attempt_at: nextAt } = delivery;
   const stream = commandWord({ event_stream_id: streamId, name });
-  const redelivery: Action = {
-    request: { method: 'POST', path: `/event-streams/${streamId}/redeliver/${id}` },
-    command: `leat redeliver ${stream} ${quoted(id)}`,
-  };
+  const request = { method: 'POST', path: `/event-streams/${streamId}/redeliver/${id}` } as const;
   if (state === 'failed') {
     return {
       label: 'Send again',
       words: 'Begins a new series of attempts with the same id. A success ends the failure.',
-      action: redelivery,
+      action: { request, command: `leat redeliver ${stream} ${quoted(id)}` },
     };
   }
   if (state === 'retrying' && nextAt !== undefined && Date.parse(nextAt) - now() > soonMs) {
     return {
       label: 'Send now',
       words: 'Its next attempt begins now instead of later.',
-      action: redelivery,
+      action: { request },
     };
   }
   const isOver = state === 'delivered' || state === 'dismissed' || state === 'skipped';

@@ -11,6 +11,7 @@ import {
   type FailureBody,
   type StreamBody,
 } from '../helpers/api-client.ts';
+import type { RedeliveryShown } from '../../src/schemas/redeliveries.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { waitFor } from '../helpers/wait.ts';
 import { openLoggedInShell, openServer, type Shell } from './shell.ts';
@@ -144,9 +145,15 @@ describe('failure commands', { concurrency: 2 }, () => {
     });
     const { code, stdout, stderr } = await shell.leat(['redeliver', stream, '--json']);
     assert.equal(code, 1);
-    assert.deepEqual(JSON.parse(stdout), { asked: 3, delivered: 2, failed: 1 });
-    const message = `1 failed again: leat deliveries list ${stream} shows why.`;
-    assert.deepEqual(JSON.parse(stderr), { error: 'failed', message });
+    const { total, delivered, failed, remaining } = JSON.parse(stdout) as RedeliveryShown;
+    assert.deepEqual(
+      { total, delivered, failed, remaining },
+      { total: 3, delivered: 2, failed: 1, remaining: 0 },
+    );
+    const [note, error] = stderr.split('\n');
+    assert.match(note ?? '', /^\{"note":"Redelivery rdl_\w+ is running; /);
+    const message = '1 failed again: leat failures shows why.';
+    assert.deepEqual(JSON.parse(error ?? ''), { error: 'failed', message });
   });
 
   test(
@@ -159,8 +166,17 @@ describe('failure commands', { concurrency: 2 }, () => {
       const two = await shell.leat(['redeliver', stream, first, second]);
       assert.deepEqual([two.code, two.stdout], [0, '2 of 2 failures delivered.\n'], two.stderr);
       assert.equal(endpoint.of(third).length, 2);
+      const counted = await shell.leat(['redeliver', stream, third, '--dry-run']);
+      assert.deepEqual(
+        [counted.code, counted.stdout.split('\n')[0]],
+        [0, '1 failure would be sent again.'],
+      );
       const gone = await shell.leat(['redeliver', stream, first]);
-      assert.equal(gone.code, 5);
+      assert.deepEqual([gone.code, gone.stdout], [4, 'No failures; nothing to send again.\n']);
+      const message =
+        '1 named event is no open failure: leat why <event> shows what became of one.\n';
+      assert.equal(gone.stderr, message);
+      assert.equal(endpoint.of(first).length, 3);
       const mixed = await shell.leat(['redeliver', stream, third, '--since', '1h']);
       assert.equal(mixed.code, 2);
       const later = await shell.leat(['redeliver', stream, '--no-wait', '--since', '1h']);

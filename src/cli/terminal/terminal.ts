@@ -32,8 +32,6 @@ export interface Terminal {
    * nothing without a terminal.
    */
   progress(text: string | undefined): void;
-  /** Whether {@link progress} shows anything. */
-  readonly showsProgress: boolean;
   /** Columns for {@link progress}. */
   readonly progressWidth: number;
   ask(question: string): Promise<string>;
@@ -76,7 +74,6 @@ export function createTerminal(
     print: (text) => line(stdout, text),
     note: (text) => line(stderr, json ? terminalSafe(JSON.stringify({ note: text })) : text),
     progress,
-    showsProgress: stderr.isTTY === true,
     progressWidth: stderr.columns ?? 80,
     ask: (question) => askLine(stdin, stderr, question),
     askSecret: (question) => askHidden(stdin, stderr, question),
