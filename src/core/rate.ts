@@ -32,7 +32,10 @@ export interface Buckets {
   take(key: string, elapsedMs: Millis, tokens?: number): RateState;
   /** Returns whether the bucket admits a request, without taking tokens. */
   peek(key: string, elapsedMs: Millis): RateState;
-  /** Takes more tokens, below zero if necessary: for a cost known only after admission. */
+  /**
+   * Takes more tokens, below zero if necessary: for a cost known only after admission. Gives back a
+   * negative number of them, up to the full bucket.
+   */
   spend(key: string, tokens: number, elapsedMs: Millis): RateState;
   /** Returns the number of stored buckets. */
   size(): number;
@@ -82,7 +85,7 @@ export function createBuckets(rule: RateRule, bucketsMax: number): Buckets {
       return state(true, missingMs + tokens * tokenMs);
     },
     spend: (key, tokens, elapsedMs) => {
-      const missingMs = missing(key, elapsedMs) + tokens * tokenMs;
+      const missingMs = Math.max(0, missing(key, elapsedMs) + tokens * tokenMs);
       put(key, missingMs, elapsedMs);
       return state(true, missingMs);
     },

@@ -83,6 +83,17 @@ describe('token bucket with overdraft', () => {
   });
 });
 
+describe('token bucket with a refund', () => {
+  test('spend: a negative number gives tokens back, up to the full bucket', () => {
+    const buckets = createBuckets(rule, 10);
+    buckets.take('a', 0);
+    buckets.take('a', 0);
+    assert.equal(Math.round(buckets.spend('a', -0.8, 0).fullInMs), 600);
+    assert.equal(buckets.spend('a', -5, 0).fullInMs, 0);
+    assert.equal(buckets.take('a', 0).remaining, 2, 'no more than a full one');
+  });
+});
+
 describe('number of buckets', () => {
   test('createBuckets: the number is bounded, and the fullest are dropped first', () => {
     const buckets = createBuckets({ capacity: 10, perSecond: 0.001 }, 1000);

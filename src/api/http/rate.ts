@@ -11,6 +11,8 @@ export interface RateLimiter {
    * client and that of the tenant must admit it; returns the state of the emptier one.
    */
   takeOfClient(tenant: number, bucket: string): RateState;
+  /** Gives back what a 304 costs less than another response, to both buckets. */
+  refundNotModified(tenant: number, bucket: string): RateState;
   /** Takes one for every other request, and for token requests. */
   takeOfAddress(address: string): RateState;
   /** Takes one for a readiness probe: rejected requests of its address must not make a node unready. */
@@ -70,6 +72,14 @@ export function createRateLimiter({ clock, settings }: RateLimiterDeps): RateLim
       if (!ofClient.admitted) return ofClient;
       return emptier(ofClient, tenants.take(String(tenant), elapsedMs));
     },
+    refundNotModified: (tenant, bucket) => {
+      const elapsedMs = clock.elapsedMs();
+      const tokens = notModifiedTokens - 1;
+      return emptier(
+        clients.spend(`${tenant}/${bucket}`, tokens, elapsedMs),
+        tenants.spend(String(tenant), tokens, elapsedMs),
+      );
+    },
     takeOfAddress: ofAddresses(),
     takeOfProbe: ofAddresses(),
     takeOfVerifier: ofAddresses(),
@@ -80,6 +90,9 @@ export function createRateLimiter({ clock, settings }: RateLimiterDeps): RateLim
     spendBytes: (tenant, count) => void bytes.spend(String(tenant), count, clock.elapsedMs()),
   };
 }
+
+/** What a 304 takes: pages that read again what has not changed leave room for other requests. */
+const notModifiedTokens = 0.2;
 
 function emptier(one: RateState, other: RateState): RateState {
   return other.remaining < one.remaining ? other : one;

@@ -26,6 +26,7 @@ import {
 } from '../authenticate.ts';
 import { createCallerGuard } from '../guard.ts';
 import type { OperationResponse, BodyRule, Call, Caller, Operation } from '../operation.ts';
+import { isKnown, tagOf } from './etag.ts';
 import { exchangeOf, releaseExchange, setExchange } from './exchange.ts';
 import { ForbiddenScope, badBody, noPath, tooManyRequests } from './problem.ts';
 import { queryOf } from './query.ts';
@@ -41,7 +42,10 @@ import { bodyCheck, bodyText, type Check, validatorOf } from './validation.ts';
 
 export interface ServeDeps {
   readonly authenticator: Authenticator;
-  readonly limiter: Pick<RateLimiter, 'spendOfTenant' | 'takeBytes' | 'spendBytes'>;
+  readonly limiter: Pick<
+    RateLimiter,
+    'refundNotModified' | 'spendOfTenant' | 'takeBytes' | 'spendBytes'
+  >;
   readonly unread: Pick<UnreadResponses, 'admit'>;
   readonly bodies: MemoryPool;
   /** Runs the handlers of lists, a few at once. */
@@ -156,8 +160,15 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
       reply.headers(rateHeaders(rate, context.now));
     }
     const status = result.status ?? operation.success;
-    const { json, live, headers, ...rest } = result;
+    const { json, live, headers, asOf, ...rest } = result;
     if (live !== undefined) return sendLive(reply, status, headers, live);
+    if (operation.method === 'GET' && json !== undefined) {
+      const tag = await tagOf(json, asOf);
+      reply.header('etag', `W/${tag}`);
+      if (isKnown(request.headers['if-none-match'], tag)) {
+        return sendNotModified(deps, context, reply, headers);
+      }
+    }
     const bytes = bytesOf(json);
     if (!deps.unread.admit(context.tenant.id, callerOf(context).bucket, bytes, reply.raw)) {
       return reply.hijack();
@@ -167,6 +178,17 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
     const length = { 'content-length': String(bytes) };
     return sendPieces(reply, status, { ...headers, ...length, ...ending }, json);
   };
+}
+
+function sendNotModified(
+  { limiter }: Pick<ServeDeps, 'limiter'>,
+  context: AuthContext,
+  reply: FastifyReply,
+  headers: OperationResponse['headers'],
+): FastifyReply {
+  const rate = limiter.refundNotModified(context.tenant.id, callerOf(context).bucket);
+  reply.headers(rateHeaders(rate, context.now));
+  return send(reply, 304, { headers });
 }
 
 /** Records a request of an audited operation that lacked scopes, whichever phase found that. */
@@ -253,13 +275,16 @@ function resultOf(
     if (body === undefined) return response;
     // Writing what was stored can take 10 ms, and so can writing the response.
     if (operation.body !== undefined) await yieldToEventLoop();
-    return { ...response, json: await slicedJson(body) };
+    const { as_of: asOf } = Object(body) as { readonly as_of?: unknown };
+    return { ...response, json: await slicedJson(body), asOf };
   };
   return operation.isList === true ? lists.run(tenant.id, handle) : handle();
 }
 
 type TextResponse = Omit<OperationResponse, 'body' | 'json'> & {
   readonly json?: string | readonly Buffer[] | undefined;
+  /** The field `as_of` of the body. */
+  readonly asOf?: unknown;
 };
 
 function bytesOf(json: TextResponse['json']): number {

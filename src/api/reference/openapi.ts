@@ -33,8 +33,8 @@ export function openapiDocument(facts: OpenapiFacts = trialFacts()): object {
     paths,
     components: {
       securitySchemes: securitySchemes(base, operations),
-      headers: rateLimitHeaders,
-      responses: errorResponses(),
+      headers: { ...rateLimitHeaders, ETag: etagHeader },
+      responses: sharedResponses(),
       schemas: Object.fromEntries([...components].toSorted(([a], [b]) => (a < b ? -1 : 1))),
     },
   };
@@ -116,8 +116,11 @@ function responsesOf(operation: Operation, schemaOf: SchemaOf): object {
   const { success, response, responseType = 'application/json' } = operation;
   const content =
     response === undefined ? {} : { content: { [responseType]: { schema: schemaOf(response) } } };
+  const hasEtag = operation.method === 'GET' && responseType === 'application/json';
+  const headers = hasEtag ? { ...headerReferences, ...etagReference } : headerReferences;
   const responses: Record<string, object> = {
-    [success]: { description: 'Success', headers: headerReferences, ...content },
+    [success]: { description: 'Success', headers, ...content },
+    ...(hasEtag && { 304: { $ref: '#/components/responses/304' } }),
   };
   if (operation.response200 !== undefined) {
     const schema = schemaOf(operation.response200);
@@ -156,16 +159,20 @@ const meanings: Readonly<Record<number, string>> = {
   503: 'The store is unreachable, or the service is shutting down',
 };
 
-/** Returns the error responses that operations share, by status. */
-function errorResponses(): object {
+/** Returns the responses that operations share, by status. */
+function sharedResponses(): object {
   const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
-  return Object.fromEntries(
-    Object.entries(meanings).map(([status, description]) => [
-      status,
-      { description, headers: headerReferences, content },
-    ]),
-  );
+  const errors = Object.entries(meanings).map(([status, description]) => [
+    status,
+    { description, headers: headerReferences, content },
+  ]);
+  return { 304: notModified, ...Object.fromEntries(errors) };
 }
+
+const etagHeader = {
+  description: 'Names the body, `as_of` not counted, for `If-None-Match`',
+  schema: { type: 'string' },
+};
 
 const rateLimitHeaders = {
   'X-RateLimit-Limit': header('Size of the bucket'),
@@ -176,6 +183,13 @@ const rateLimitHeaders = {
 const headerReferences = Object.fromEntries(
   Object.keys(rateLimitHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
 );
+
+const etagReference = { ETag: { $ref: '#/components/headers/ETag' } };
+
+const notModified = {
+  description: 'What `If-None-Match` names is what the body would be',
+  headers: { ...headerReferences, ...etagReference },
+};
 
 function header(description: string): object {
   return { description, schema: { type: 'integer' } };
