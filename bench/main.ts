@@ -47,7 +47,6 @@ import { signature } from './signature.ts';
 import { sizes } from './sizes.ts';
 import { tenantRemoval } from './tenant-removal.ts';
 import { upkeep } from './upkeep.ts';
-import { watchers } from './watchers.ts';
 
 const benches: readonly Bench[] = [
   drain,
@@ -67,7 +66,6 @@ const benches: readonly Bench[] = [
   hostileRequests,
   idle,
   pull,
-  watchers,
   management,
   messages,
   drainPostgres,

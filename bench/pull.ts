@@ -166,7 +166,7 @@ function bareRate(path: '/live' | '/waiting', events: number): () => Promise<num
 }
 
 /** Starts clients in their own process and waits until all are connected. */
-export async function startReaders(
+async function startReaders(
   port: number,
   count: number,
   path: string,

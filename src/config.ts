@@ -22,7 +22,6 @@ import { consoleLoginLimits, consoleSettings } from './settings/console.ts';
 import { deliveryLimits, deliverySettings } from './settings/delivery.ts';
 import { envelopeSettings } from './settings/envelope.ts';
 import { listeningSettings, tlsLimits } from './settings/listening.ts';
-import { changesLimits } from './settings/changes.ts';
 import {
   inspectorLimits,
   nameLimits,
@@ -405,7 +404,6 @@ export const limits = {
   delivery: deliveryLimits,
   pull: pullLimits,
   consoleLogin: consoleLoginLimits,
-  changes: changesLimits,
   tls: tlsLimits,
   metrics: metricsLimits,
   monitor: monitorLimits,

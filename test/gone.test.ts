@@ -8,19 +8,33 @@ import { describe, test } from 'node:test';
  * reviewers; this finds a merge that brings back the old one.
  */
 const gonePaths = [
+  'src/api/changes.ts',
+  'src/changes',
   'src/cli/monitor.ts',
   'src/cli/monitor-loop.ts',
   'src/cli/monitor-poll.ts',
   'src/cli/monitor-state.ts',
   'src/cli/redeliver-selection.ts',
   'src/cli/redelivery.ts',
+  'src/console/changes.ts',
+  'src/core/changes.ts',
+  'src/program/changes.ts',
+  'src/schemas/changes.ts',
+  'src/settings/changes.ts',
 ];
 const goneWords = [
   'addMonitorCommand',
-  'MonitorState',
+  'BroadcastChannel',
+  'createWatchers',
+  'cursors_raised',
+  'followChanges',
   'leat monitor',
-  'redeliveryState',
+  'MonitorState',
+  'navigator.locks',
   'redeliverEach',
+  'redeliveryState',
+  'SharedHint',
+  'watchChanges',
 ];
 
 const root = join(import.meta.dirname, '..');

@@ -9,7 +9,6 @@ import type { InspectorMemory } from '../core/inspector.ts';
 import { printable } from '../core/setting.ts';
 import type { Log } from '../core/log.ts';
 import type { UnknownHosts } from '../core/unknown-hosts.ts';
-import type { Watchers } from '../changes/watchers.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
 import { createAuditRecorder } from './audit-recorder.ts';
@@ -73,7 +72,6 @@ export interface AppDeps {
   /** Closed before the app: open pulls would delay that for minutes. */
   readonly pulls: Pulls;
   /** Closed together with them. */
-  readonly watchers: Watchers;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'error' | 'warn'>;
@@ -161,7 +159,6 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.addHook('onReady', tenants.open);
   app.addHook('preClose', async () => {
     deps.pulls.close();
-    deps.watchers.close();
   });
   app.addHook('onClose', async () => tenants.close());
   app.addHook('onClose', eventBodies.close);

@@ -202,7 +202,7 @@ function readSession(
 
 /** A page that refreshes itself would keep the session of an absent person open. */
 function isUse({ raw: { method, headers } }: Checked, operation: Operation | undefined): boolean {
-  if (operation === undefined || operation.isBackground === true) return false;
+  if (operation === undefined) return false;
   return operation.method !== 'GET' || method === 'HEAD' || headers['leat-background'] !== '1';
 }
 

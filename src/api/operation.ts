@@ -59,8 +59,6 @@ export interface Description {
   readonly audited?: boolean | undefined;
   /** Whether its requests count against the tenant's bucket of events instead of the client's. */
   readonly countsEvents?: boolean | undefined;
-  /** Whether its requests are none of a person: they do not count as use of a console session. */
-  readonly isBackground?: boolean | undefined;
   /** Whether it returns a page of a list, which may be large. */
   readonly isList?: boolean | undefined;
   /** Error statuses besides those of checking a request, which follow from its parts. */

@@ -3,14 +3,12 @@ import type { Keyring } from '../auth/keys.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
-import type { Watchers } from '../changes/watchers.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
 import { actionOperations } from './actions.ts';
 import { alertTestOperations } from './alert-test.ts';
 import { apiOperations } from './apis.ts';
 import { auditLogOperations } from './audit-log.ts';
-import { changesOperations } from './changes.ts';
 import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deliveryStatsOperations } from './delivery-stats.ts';
@@ -60,7 +58,6 @@ export interface OperationDeps extends HealthCaches, OperatorsDeps {
   readonly node: NodeFacts;
   readonly version: string;
   readonly pulls: Pulls;
-  readonly watchers: Watchers;
   readonly eventBodies: EventBodies;
   readonly publish: Publish;
   readonly failureSteps: FailureSteps;
@@ -80,7 +77,6 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...healthListOperations(deps),
     ...overviewOperations(deps),
     ...deliveryStatsOperations(deps),
-    ...changesOperations(deps),
     ...deliveryOperations(deps),
     ...failureOperations(deps),
     ...redeliveryOperations(deps),

@@ -9,7 +9,7 @@ import { Loaded } from './parts/loaded.tsx';
 import { count } from './parts/numbers.ts';
 import { Page, Panel } from './parts/page.tsx';
 import { type Column, Table } from './parts/table.tsx';
-import { useRead } from './queries.ts';
+import { once, useRead } from './queries.ts';
 import { withQuery } from './request.ts';
 
 type RolePage = NumberedPage & { readonly roles: readonly RoleShown[] };
@@ -79,6 +79,8 @@ interface CountProps {
 function Count({ id, what }: CountProps) {
   const { data } = useRead<NumberedPage>(
     withQuery(`/roles/${id}/${what}`, { per_page: 0, include_totals: 'true' }),
+    // There are three for each row.
+    once,
   );
   return <>{data === undefined ? '' : count(data.total)}</>;
 }

@@ -19,7 +19,7 @@ import { Page } from './parts/page.tsx';
 import { preview } from './parts/plain-text.ts';
 import { type Column, Table } from './parts/table.tsx';
 import { PreciseTime, Time } from './parts/time.tsx';
-import { type Read, useRead } from './queries.ts';
+import { once, type Read, useRead } from './queries.ts';
 import { RequestFailed, withQuery } from './request.ts';
 import { isAllowed } from './session.ts';
 
@@ -73,7 +73,8 @@ function FoundEvents({ parameters }: { readonly parameters: Parameters }) {
   // Windows such as the last hour end when they were chosen, so that pages go on.
   const search = useMemo(() => requestOf(query, now()), [key]);
   const from = parameters.get('from');
-  const read = useRead<EventLogShown>(withQuery('/event-log', { ...search, from }));
+  // A search stays as it was found, and costs the service too much to be repeated unasked.
+  const read = useRead<EventLogShown>(withQuery('/event-log', { ...search, from }), once);
   if (isSearchUnderWay(read)) return <UnderWay read={read} />;
   return (
     <Loaded read={read} lines={12}>
@@ -156,7 +157,7 @@ function NothingSoFar({ parameters, next }: NothingSoFarProps) {
     if (isGoingOn) parameters.go({ from: next }, true);
   }, [isGoingOn, next]);
   // The next event below tells the time.
-  const read = useRead<EventLogShown>(withQuery('/event-log', { take: 1, from: next }));
+  const read = useRead<EventLogShown>(withQuery('/event-log', { take: 1, from: next }), once);
   const at = read.data?.events[0]?.accepted_at;
   const readMax = parameters.get('filter') === undefined ? 20_000 : 10_000;
   return (

@@ -53,7 +53,7 @@ export function Failures() {
       {...(isSelected ? { crumb: { text: 'Failures', href: links.failures } } : {})}
       actions={
         <>
-          <Freshness at={groups.data?.as_of} />
+          <Freshness read={groups} />
           {filter.isRetrying !== true && groups.data?.groups.length !== 0 && (
             <RepairButtons
               selection={selectionOf(filter)}

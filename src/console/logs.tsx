@@ -8,7 +8,7 @@ import { choicesWith, kindOf } from './log-words.ts';
 import { Doer, Target } from './log-parts.tsx';
 import { SameElsewhere } from './parts/action.tsx';
 import { Pager, Search, Select } from './parts/filters.tsx';
-import { Loaded } from './parts/loaded.tsx';
+import { Freshness, Loaded } from './parts/loaded.tsx';
 import { count } from './parts/numbers.ts';
 import { Page } from './parts/page.tsx';
 import { type Column, Table } from './parts/table.tsx';
@@ -27,14 +27,7 @@ export function Logs() {
     withQuery('/logs', { ...query, take: 50, from: parameters.get('from') }),
   );
   return (
-    <Page
-      title="Audit log"
-      actions={
-        <button type="button" class="button" onClick={() => void read.refetch()}>
-          Read again
-        </button>
-      }
-    >
+    <Page title="Audit log" actions={<Freshness read={read} />}>
       <Filters isFiltered={isFiltered} />
       <Loaded read={read} lines={12}>
         {({ logs, next }) => (

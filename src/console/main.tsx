@@ -1,7 +1,6 @@
 import { type FunctionComponent, render } from 'preact';
 import { LocationProvider, Route, Router } from 'preact-iso';
 import { useEffect } from 'preact/hooks';
-import { followChanges } from './changes.ts';
 import { after, startTicks } from './clock.ts';
 import { keepFocus } from './focus.ts';
 import { Guarded, lazyPage, readAhead } from './lazily.tsx';
@@ -61,7 +60,6 @@ const readAheadMs = 1000;
 
 /** The pages, for somebody who is signed in. */
 function Pages({ session }: { readonly session: Session }) {
-  useEffect(followChanges, []);
   useEffect(() => after(readAheadMs, () => void readAhead()), []);
   return (
     <Shell session={session}>

@@ -3,15 +3,11 @@ import { ServicePage } from './node-parts.tsx';
 import { type Node, skewWords, warningsOf } from './node-words.ts';
 import { SameElsewhere } from './parts/action.tsx';
 import { Badge } from './parts/badge.tsx';
-import { Loaded } from './parts/loaded.tsx';
+import { Freshness, Loaded } from './parts/loaded.tsx';
 import { bytes, count, duration, percent, plural } from './parts/numbers.ts';
 import { Page, Panel } from './parts/page.tsx';
 import { type Column, Table } from './parts/table.tsx';
-import { Time } from './parts/time.tsx';
 import { useRead } from './queries.ts';
-
-/** How often nodes are read while the page is visible: their leases are no changes that are reported. */
-const refetchMs = 5_000;
 
 /** The nodes of the service, and its store. */
 export function Nodes() {
@@ -23,18 +19,9 @@ export function Nodes() {
 }
 
 function Content() {
-  const read = useRead<NodesShown>('/nodes', { refetchMs });
+  const read = useRead<NodesShown>('/nodes');
   return (
-    <Page
-      title="Nodes"
-      actions={
-        read.data !== undefined && (
-          <span class="meta">
-            Read every 5 s, as of <Time at={read.data.as_of} />
-          </span>
-        )
-      }
-    >
+    <Page title="Nodes" actions={<Freshness read={read} />}>
       <Loaded read={read}>
         {({ nodes, store }) => (
           <>

@@ -17,7 +17,7 @@ import { LatencyChart, TrafficChart, WindowChoices } from './stats.tsx';
 export function Overview() {
   const read = useRead<OverviewShown>('/overview');
   return (
-    <Page title="Overview" actions={<Freshness at={read.data?.as_of} />}>
+    <Page title="Overview" actions={<Freshness read={read} />}>
       <Loaded read={read}>
         {(overview) =>
           overview.streams.total === 0 ? (

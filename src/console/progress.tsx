@@ -12,8 +12,8 @@ import { type Read, refresh, useRead } from './queries.ts';
 import { refreshFailures } from './repair.tsx';
 
 /** Every second while it runs, and not while the tab is hidden. */
-function pollOf(data: RedeliveryShown | DismissalShown | undefined): number | false {
-  return data !== undefined && !isOver(data) && 1000;
+function pollOf(data: RedeliveryShown | DismissalShown): number | false {
+  return !isOver(data) && 1000;
 }
 
 /** Reads a request about many failures again while it runs. `onEnd` is called when it has ended. */

@@ -11,7 +11,7 @@ import { Select } from './parts/filters.tsx';
 import { Loaded, Problem } from './parts/loaded.tsx';
 import { Notice } from './parts/notice.tsx';
 import { Page, Panel } from './parts/page.tsx';
-import { refresh, useRead } from './queries.ts';
+import { once, refresh, useRead } from './queries.ts';
 import { Received } from './received.tsx';
 
 /** Publishes an event, or sends it to one stream, and shows what a receiver inside Leat got. */
@@ -91,7 +91,8 @@ function useDraft() {
   const [type, setType] = useState(useParameters().get('type') ?? 'user.created');
   const [data, setText] = useState('{}');
   const [isOwn, setOwn] = useState(false);
-  const types = useRead<EventTypesShown>('/event-types?take=100').data?.types ?? [];
+  // Another sample would replace the one that is about to be sent.
+  const types = useRead<EventTypesShown>('/event-types?take=100', once).data?.types ?? [];
   const sample = types.find((each) => each.type === type)?.sample;
   useEffect(() => {
     if (!isOwn && sample !== undefined) setText(JSON.stringify(sample ?? {}, undefined, 2));

@@ -1,3 +1,4 @@
+import { signal } from '@preact/signals';
 import {
   keepPreviousData,
   QueryClient,
@@ -5,17 +6,24 @@ import {
   type QueryObserverResult,
 } from '@tanstack/query-core';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { RequestFailed, send } from './request.ts';
+import { type Kept, readAgain, RequestFailed } from './request.ts';
 import { sessionEnded } from './session.ts';
 
-/** Reads that are shared by all parts of a page, by the path of their request. */
+/** How often what a page shows is read again while the tab is visible. */
+const everyMs = 5_000;
+
+/**
+ * Reads that are shared by all parts of a page, by the path of their request. A hidden tab reads nothing; once
+ * it is visible again, it reads at once.
+ */
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2_000,
       gcTime: 300_000,
       refetchOnWindowFocus: true,
-      retry: (count, error) => count < 2 && isPassing(error),
+      retry: (_count, error) => isPassing(error),
+      retryDelay: (count) => Math.min(1_000 * 2 ** count, everyMs),
       networkMode: 'always',
     },
   },
@@ -26,38 +34,63 @@ function isPassing(error: unknown): boolean {
   return error instanceof RequestFailed && (error.status === 0 || error.status === 503);
 }
 
+/** Whether no response arrives to what is shown: pages say that they are not live. */
+export const isAway = signal(false);
+
+queries.getQueryCache().subscribe(() => {
+  isAway.value = queries
+    .getQueryCache()
+    .findAll({ type: 'active' })
+    .map(({ state }) => state.fetchFailureReason)
+    .some((error: unknown) => error instanceof RequestFailed && error.status === 0);
+});
+
 export type Read<T> = QueryObserverResult<T, unknown>;
 
-/** Paths that are read again because something changed, not because somebody asked. */
-const refreshing = new Set<string>();
-/** The signals of reads that nobody asked for: a read that is repeated after a failure keeps its signal. */
-const background = new WeakSet<AbortSignal>();
+/** Returns why something could not be read, also while that is tried again; not yet after a first failure. */
+export function errorOf({ error, failureCount, failureReason }: Read<unknown>): unknown {
+  return error ?? (failureCount > 2 ? failureReason : null);
+}
+
+/** Paths that somebody has opened and that are not read yet; nobody has asked for any other read. */
+const asked = new Set<string>();
+
+interface ReadOptions<T> {
+  /** How often it is read again, instead of every 5 s; false for never. */
+  readonly refetchMs?: number | false | ((data: T) => number | false);
+}
+
+/** For what is read when somebody opens it, and not again. */
+export const once = { refetchMs: false } as const;
 
 /**
- * Reads a path of the management API and reads it again when it changed. Without a path nothing is
- * read. While the path changes, as another page of a list does, the former data stay.
+ * Reads a path of the management API, and again every 5 s. Without a path nothing is read. While the path
+ * changes, as another page of a list does, the former data stay.
  */
 export function useRead<T>(
   path: string | undefined,
-  options: { refetchMs?: number | ((data: T | undefined) => number | false) } = {},
+  { refetchMs = everyMs }: ReadOptions<T> = {},
 ): Read<T> {
-  const { refetchMs } = options;
+  useMemo(() => path !== undefined && asked.add(path), [path]);
   const wanted = useMemo(
     () => ({
       queryKey: [path ?? ''],
       enabled: path !== undefined,
       placeholderData: keepPreviousData as never,
-      refetchInterval:
-        typeof refetchMs === 'function'
-          ? ({ state }: { readonly state: { readonly data: T | undefined } }) =>
-              refetchMs(state.data)
-          : (refetchMs ?? (false as const)),
-      queryFn: ({ signal }: { readonly signal: AbortSignal }) =>
-        read<T>(path ?? '', signal, refetchMs !== undefined),
+      // What was never read is shown as an error, which another try in the background would hide.
+      refetchInterval: ({
+        state: { data },
+      }: {
+        readonly state: { readonly data: Kept<T> | undefined };
+      }) =>
+        data !== undefined && (typeof refetchMs === 'function' ? refetchMs(data.body) : refetchMs),
+      queryFn: ({ signal: ending }: { readonly signal: AbortSignal }) =>
+        read<T>(path ?? '', ending),
+      select: bodyOf<T>,
     }),
     [path, refetchMs],
   );
-  const observer = useMemo(() => new QueryObserver<T, unknown>(queries, wanted), []);
+  const observer = useMemo(() => new QueryObserver<Kept<T>, unknown, T>(queries, wanted), []);
   const [result, setResult] = useState(() => observer.getOptimisticResult(withDefaults(wanted)));
   useEffect(() => observer.subscribe(setResult), [observer]);
   useEffect(() => {
@@ -70,37 +103,32 @@ export function useRead<T>(
     : observer.getOptimisticResult(withDefaults(wanted));
 }
 
+function bodyOf<T>({ body }: Kept<T>): T {
+  return body;
+}
+
 function withDefaults<O extends object>(options: O): never {
   return queries.defaultQueryOptions(options as never) as never;
 }
 
-async function read<T>(path: string, signal: AbortSignal, isTimed: boolean): Promise<T> {
-  const isRepeated = isTimed && queries.getQueryData([path]) !== undefined;
-  if (refreshing.delete(path) || isRepeated) background.add(signal);
-  const isBackground = background.has(signal);
+async function read<T>(path: string, ending: AbortSignal): Promise<Kept<T>> {
+  const isBackground = !asked.has(path);
   try {
-    return await send<T>({ method: 'GET', path }, { signal, isBackground });
+    const kept = queries.getQueryData<Kept<T>>([path]);
+    const present = await readAgain(path, kept, { signal: ending, isBackground });
+    asked.delete(path);
+    return present;
   } catch (error) {
+    if (!isPassing(error)) asked.delete(path);
     if (error instanceof RequestFailed && error.status === 401) await sessionEnded();
     throw error;
   }
 }
 
-/**
- * Reads again what is shown and whose path begins with one of these; in the background only once the tab
- * is not hidden any more.
- */
-export function refresh(prefixes: readonly string[], isBackground = false): void {
-  const isLater = isBackground && document.hidden;
+/** Reads again what is shown and whose path begins with one of these. */
+export function refresh(prefixes: readonly string[]): void {
   void queries.invalidateQueries({
-    refetchType: isLater ? 'none' : 'active',
-    predicate: (query) => {
-      const [path] = query.queryKey;
-      if (typeof path !== 'string') return false;
-      const isMeant = prefixes.some((prefix) => path.startsWith(prefix));
-      // What is not shown is read once somebody opens it.
-      if (isMeant && isBackground && !isLater && query.isActive()) refreshing.add(path);
-      return isMeant;
-    },
+    predicate: ({ queryKey: [path] }) =>
+      typeof path === 'string' && prefixes.some((prefix) => path.startsWith(prefix)),
   });
 }

@@ -10,7 +10,7 @@ import { Time } from './parts/time.tsx';
 import { refresh, useRead } from './queries.ts';
 import { type ApiRequest, parseKeepingNumbers } from './request.ts';
 
-/** How often what a receiver inside Leat got is read while it is shown: deliveries are no changes of it. */
+/** How often what a receiver inside Leat got is read while it is shown: somebody waits for it. */
 const refetchMs = 2_000;
 
 /** Shows what the receiver inside Leat of a stream got, newest first, and what it answers next. */

@@ -41,6 +41,8 @@ interface SendOptions {
   readonly signal?: AbortSignal | undefined;
   /** Whether nobody asked for it: it does not keep the session in use. */
   readonly isBackground?: boolean | undefined;
+  /** The ETag of a body that is there already: the response may be 304. */
+  readonly etag?: string | undefined;
 }
 
 /**
@@ -51,12 +53,39 @@ export async function send<T>(request: ApiRequest, options: SendOptions = {}): P
   return (await sendTo(`/api/v2${request.path}`, request, options)) as T;
 }
 
-/** Does the same for a path of this origin. */
+/** What was read, to be read again. It stays in memory: it may hold secrets, so nothing else caches it. */
+export interface Kept<T> {
+  readonly body: T;
+  readonly etag: string | undefined;
+}
+
+/** Reads a path of the management API; returns `kept` itself if that is what the server still has. */
+export async function readAgain<T>(
+  path: string,
+  kept: Kept<T> | undefined,
+  options: SendOptions,
+): Promise<Kept<T>> {
+  const request = { method: 'GET' } as const;
+  const response = await respond(`/api/v2${path}`, request, { ...options, etag: kept?.etag });
+  if (response.status === 304 && kept !== undefined) return kept;
+  const body = (await bodyOf(response)) as T;
+  return { body, etag: response.headers.get('etag') ?? undefined };
+}
+
+/** Does the same as {@link send} for a path of this origin. */
 export async function sendTo(
   url: string,
-  { method, body }: Pick<ApiRequest, 'method' | 'body'>,
-  { signal, isBackground = false }: SendOptions = {},
+  request: Pick<ApiRequest, 'method' | 'body'>,
+  options: SendOptions = {},
 ): Promise<unknown> {
+  return bodyOf(await respond(url, request, options));
+}
+
+async function respond(
+  url: string,
+  { method, body }: Pick<ApiRequest, 'method' | 'body'>,
+  { signal, isBackground = false, etag }: SendOptions,
+): Promise<Response> {
   const response = await fetch(url, {
     method,
     credentials: 'same-origin',
@@ -64,6 +93,7 @@ export async function sendTo(
     headers: {
       ...(method === 'GET' ? {} : { 'leat-console': '1' }),
       ...(isBackground ? { 'leat-background': '1' } : {}),
+      ...(etag === undefined ? {} : { 'if-none-match': etag }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -73,6 +103,10 @@ export async function sendTo(
     throw new RequestFailed(0, 'Leat does not respond. The network may be down, or the service.');
   });
   answeredAt(response.headers.get('date'));
+  return response;
+}
+
+async function bodyOf(response: Response): Promise<unknown> {
   const text = await response.text();
   if (response.ok) return parse(text);
   throw failureOf(response, text);

@@ -1,10 +1,10 @@
 import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso';
-import { connection } from './changes.ts';
 import { Jump } from './jump.tsx';
 import { links } from './links.ts';
 import { Icon, type IconName } from './parts/icon.tsx';
 import { Notice, say } from './parts/notice.tsx';
+import { isAway } from './queries.ts';
 import { isFirstOperator, may, type Session, signOut } from './session.ts';
 import { type Theme, theme } from './theme.ts';
 
@@ -93,11 +93,11 @@ export function Shell({
         </ul>
       </nav>
       <main id="page" tabIndex={-1}>
-        {connection.value === 'cut' && (
+        {isAway.value && (
           <Notice tone="warn">
             <p role="status">
-              Changes do not arrive: Leat does not respond, or the network is down. Pages show what
-              was read before, and are read again once it responds.
+              Leat does not respond, or the network is down. Pages show what was read before, and
+              are read again once it responds.
             </p>
           </Notice>
         )}

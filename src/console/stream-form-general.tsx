@@ -2,7 +2,7 @@ import { useId } from 'preact/hooks';
 import type { EventTypesShown } from '../schemas/event-types.ts';
 import { Icon } from './parts/icon.tsx';
 import { Panel } from './parts/page.tsx';
-import { useRead } from './queries.ts';
+import { once, useRead } from './queries.ts';
 import { isAllowed } from './session.ts';
 import { typesOf } from './stream-draft.ts';
 import { focusAdding, type FormProps, ProblemText, TextField } from './stream-form-field.tsx';
@@ -28,6 +28,7 @@ export function GeneralForm({ draft, set, problems }: FormProps) {
 function Types({ draft, set, problems }: FormProps) {
   const read = useRead<EventTypesShown>(
     isAllowed('read:events') ? '/event-types?take=100' : undefined,
+    once,
   );
   const list = useId();
   const add = (): void => set({ types: typesOf(draft), moreTypes: '' });

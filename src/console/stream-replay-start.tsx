@@ -9,7 +9,7 @@ import { say } from './parts/notice.tsx';
 import { plural } from './parts/numbers.ts';
 import { Time } from './parts/time.tsx';
 import { utc } from './parts/when.ts';
-import { refresh, useRead } from './queries.ts';
+import { once, refresh, useRead } from './queries.ts';
 import { withQuery } from './request.ts';
 import type { StreamProps } from './stream-props.ts';
 
@@ -141,7 +141,7 @@ function WillSend({ range, types, hasFilter }: WillSendProps) {
     event_types: types.join(','),
     take: readMax,
   });
-  const read = useRead<EventLogShown>(path);
+  const read = useRead<EventLogShown>(path, once);
   return (
     <Loaded read={read} lines={1}>
       {({ events, next }) => (

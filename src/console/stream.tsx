@@ -7,7 +7,7 @@ import { Badge } from './parts/badge.tsx';
 import { Id } from './parts/copy.tsx';
 import { Loaded } from './parts/loaded.tsx';
 import { Page } from './parts/page.tsx';
-import { type Read, useRead } from './queries.ts';
+import { errorOf, type Read, useRead } from './queries.ts';
 import { isAllowed } from './session.ts';
 import { StateReason } from './state-reason.tsx';
 import { StreamActions } from './stream-actions.tsx';
@@ -65,7 +65,7 @@ function both(health: Read<StreamHealthShown>, stream: Read<StreamShown>): Read<
     health.data === undefined || stream.data === undefined
       ? undefined
       : { health: health.data, stream: stream.data };
-  return { ...(health.isError ? health : stream), data } as Read<StreamProps>;
+  return { ...(errorOf(health) === null ? stream : health), data } as Read<StreamProps>;
 }
 
 function State(health: StreamHealthShown) {

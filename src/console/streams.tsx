@@ -25,7 +25,7 @@ export function Streams() {
   });
   const read = useRead<StreamHealthsShown>(path);
   return (
-    <Page title="Streams" actions={<Freshness at={read.data?.as_of} />}>
+    <Page title="Streams" actions={<Freshness read={read} />}>
       <div class="toolbar">
         <Search name="q" label="Search" placeholder="Name or endpoint host" />
         <Choices name="statuses" label="State" choices={states} />

@@ -11,7 +11,7 @@ import { Loaded } from './parts/loaded.tsx';
 import { count } from './parts/numbers.ts';
 import { Page, Panel } from './parts/page.tsx';
 import { Time } from './parts/time.tsx';
-import { useRead } from './queries.ts';
+import { once, useRead } from './queries.ts';
 import { withQuery } from './request.ts';
 import { eventsOfUser } from './user-search.ts';
 import { UserState } from './users.tsx';
@@ -179,7 +179,7 @@ function RolesOf({ id }: { readonly id: string }) {
 function Membership({ role, userId }: { readonly role: RoleShown; readonly userId: string }) {
   const { data } = useRead<
     NumberedPage & { readonly users: readonly { readonly user_id: string }[] }
-  >(withQuery(`/roles/${role.id}/users`, pageQuery(undefined, membersMax)));
+  >(withQuery(`/roles/${role.id}/users`, pageQuery(undefined, membersMax)), once);
   const isMember = data?.users.some(({ user_id: member }) => member === userId) === true;
   const isOpen = data !== undefined && !isMember && data.total > data.length;
   return (

@@ -236,15 +236,13 @@ class StreamOwnership implements Ownership {
       const present = runners
         .filter(({ state }) => state !== 'gone')
         .map((runner) => ({ runner, cursor: runner.cursorUpdate() }));
-      const { ownership, report } = this.#deps;
+      const { ownership } = this.#deps;
       await runForEach(this.#deps, present, {
         run: (some) => ownership.raiseCursors(some.map(({ cursor }) => cursor)),
         done: (some, raised) => {
           some.forEach(({ runner: { window }, cursor }, index) => {
             window.commit(Math.min(cursor.cursor, raised[index] ?? 0));
           });
-          const streams = some.map(({ cursor: { tenant, stream } }) => ({ tenant, stream }));
-          report({ kind: 'cursors_raised', streams });
         },
         // It stays where it is, and is raised with the next ones.
         refused: () => undefined,

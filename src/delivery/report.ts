@@ -26,14 +26,8 @@ export type DeliveryReport =
    * and has nothing left to send.
    */
   | (StreamReport & { readonly kind: 'stream_lost' })
-  /** A batch of outcomes of these streams is in the store. */
-  | {
-      readonly kind: 'settled';
-      readonly outcomes: number;
-      readonly streams: readonly StreamReport[];
-    }
-  /** The cursors of these streams in the store have passed events that none of them receives. */
-  | { readonly kind: 'cursors_raised'; readonly streams: readonly StreamReport[] }
+  /** A batch of outcomes is in the store. */
+  | { readonly kind: 'settled'; readonly outcomes: number }
   /** The store refused the text of one outcome; it was recorded without it. */
   | (StreamReport & {
       readonly kind: 'settle_culprit';

@@ -152,8 +152,7 @@ class BatchSettler implements Settler {
         return deliveries.settle(node, number, settlements, settings.disable);
       });
       this.#unsettled -= present.length;
-      const streams = parts.map(([{ tenant, id: stream }]) => ({ tenant, stream }));
-      this.#deps.report({ kind: 'settled', outcomes: present.length, streams });
+      this.#deps.report({ kind: 'settled', outcomes: present.length });
       for (const [index, [runner]] of parts.entries()) {
         const settlement = settlements[index];
         const stream = settled[index];

@@ -239,7 +239,6 @@ function createReporting(factory: MetricFactory): (report: DeliveryReport) => vo
       case 'unexpected':
         return unexpected.inc();
       case 'store_recovered':
-      case 'cursors_raised':
       case 'receiver_down':
       case 'receiver_up':
       case 'stream_owned':

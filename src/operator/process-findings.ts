@@ -62,7 +62,7 @@ const ownFiles = 256;
 
 function openFilesFinding({ openFilesMax: max }: ProcessFacts, settings: Settings): Finding {
   const { concurrency, sseMaxConnections, maxConnectionsPerAddress } = settings;
-  const needed = concurrency + 2 * sseMaxConnections + maxConnectionsPerAddress + ownFiles;
+  const needed = concurrency + sseMaxConnections + maxConnectionsPerAddress + ownFiles;
   if (max === undefined) return ok('open files', 'their limit is unknown on this system');
   const limit = max === Infinity ? 'any number' : countText(max);
   const text = `${limit} may be open; attempts, pulls and the connections of one address take up to ${countText(needed)}`;

@@ -69,8 +69,6 @@ export function logReport(log: Log, report: DeliveryReport): void {
     case 'settled':
       log.debug({ outcomes: report.outcomes }, report.kind);
       return;
-    case 'cursors_raised':
-      return;
     case 'stream_owned':
     case 'stream_lost': {
       const { kind, ...fields } = report;

@@ -6,7 +6,6 @@ import type { SystemAlerts } from '../alerting/system-alerts.ts';
 import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
-import type { Watchers } from '../changes/watchers.ts';
 import { createDispatcher } from '../delivery/dispatcher.ts';
 import type { Shortages } from '../delivery/http/shortages.ts';
 import type { SigningTransport } from '../delivery/signing-transport.ts';
@@ -27,7 +26,6 @@ export interface ServiceDispatcherDeps {
   /** Receive the reports of the dispatcher. */
   readonly metrics: ServiceMetrics | undefined;
   readonly stats: Pick<StatsRecorder, 'report'>;
-  readonly watchers: Pick<Watchers, 'report'>;
   readonly system: SystemAlerts;
   /** Set while the dispatcher cannot write for lack of room. */
   readonly disk: { isFull: boolean };
@@ -38,7 +36,7 @@ export function createServiceDispatcher(
   store: Store,
   deps: ServiceDispatcherDeps,
 ): ReturnType<typeof createDispatcher> {
-  const { config, clock, log, version, nodeId, metrics, stats, watchers, system, disk } = deps;
+  const { config, clock, log, version, nodeId, metrics, stats, system, disk } = deps;
   const { transport, shortages } = deps;
   const keyring = deps.webhookKeyring;
   const dispatcher = createDispatcher({
@@ -65,7 +63,6 @@ export function createServiceDispatcher(
       logReport(log, report);
       metrics?.report(report);
       stats.report(report);
-      watchers.report(report);
       if (report.kind === 'store_replaced') {
         for (const alert of storeAlerts(report)) system.raise(alert);
       }

@@ -4,7 +4,6 @@ import { buildApp } from '../api/app.ts';
 import type { ConsoleProvider } from '../api/console-login.ts';
 import { guardConnections } from '../api/http/connection-guard.ts';
 import type { NodeFacts } from '../api/node-facts.ts';
-import type { Watchers } from '../changes/watchers.ts';
 import type { TlsServer } from '../api/http/tls.ts';
 import type { Ed25519Jwk } from '../auth/key-use.ts';
 import { createKeyring, type Keyring } from '../auth/keys.ts';
@@ -33,7 +32,6 @@ export interface ManagementApiDeps {
   readonly node: NodeFacts;
   readonly version: string;
   readonly webhookKeyring: Keyring<Ed25519Jwk>;
-  readonly watchers: Watchers;
   readonly metrics: ServiceMetrics | undefined;
   readonly tls: TlsServer | undefined;
   readonly unknownHosts: UnknownHosts;
@@ -64,7 +62,6 @@ export async function createManagementApi(
     ...access.parts,
     webhookKeyring,
     pulls,
-    watchers: deps.watchers,
     inspector: deps.network.inspector,
     nodeId: deps.nodeId,
     unknownHosts: deps.unknownHosts,

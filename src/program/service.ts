@@ -2,7 +2,6 @@ import os from 'node:os';
 import { createSystemAlerts } from '../alerting/system-alerts.ts';
 import type { Bootstrapped } from '../auth/bootstrap.ts';
 import { noLease } from '../api/readiness.ts';
-import type { Watchers } from '../changes/watchers.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { sleep } from '../core/sleep.ts';
 import { createUnknownHosts, type UnknownHosts } from '../core/unknown-hosts.ts';
@@ -15,7 +14,6 @@ import { createAlerting, createServiceChannels } from './alerting.ts';
 import { type Ed25519Jwk, webhookKeys } from '../auth/key-use.ts';
 import type { Texts } from '../config.ts';
 import { createKeyringOf, type Keyring } from '../auth/keys.ts';
-import { createServiceWatchers } from './changes.ts';
 import { createServiceDispatcher } from './dispatcher.ts';
 import { applyFirstStart, confirmDomain, type FirstStartDeps } from './first-start.ts';
 import { freeFormerInspectors } from './inspector.ts';
@@ -105,9 +103,8 @@ async function startOn(
   const inspecting = config.store.engine === 'postgres' ? nodeId : undefined;
   const stopWatching = freeFormerInspectors(store, network.inspector, inspecting);
   const webhookKeyring = createWebhookKeyring(store, deps);
-  const watchers = createServiceWatchers(store, { ...deps, node: newNodeId(deps.random) });
   const channels = createServiceChannels({ ...deps, network });
-  const parts = { ...deps, network, metrics, webhookKeyring, watchers, channels };
+  const parts = { ...deps, network, metrics, webhookKeyring, channels };
   const { run, obstacle, finish } = createBackground(store, { ...parts, nodeId });
   const api = await createManagementApi(store, {
     ...parts,
@@ -199,7 +196,6 @@ function createBackground(
     readonly metrics: ServiceMetrics | undefined;
     readonly nodeId: string;
     readonly webhookKeyring: Keyring<Ed25519Jwk>;
-    readonly watchers: Watchers;
     readonly channels: readonly AlertChannel[];
   },
 ): Background {

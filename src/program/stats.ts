@@ -1,7 +1,6 @@
 import type { Logger } from 'pino';
 import { limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
-import type { Watchers } from '../changes/watchers.ts';
 import { createStatsRecorder, type StatsRecorder } from '../stats/recorder.ts';
 import type { Store } from '../store/port/store.ts';
 
@@ -10,13 +9,12 @@ export interface ServiceStatsDeps {
   readonly log: Logger;
   /** Unique name of this process. */
   readonly writer: string;
-  readonly watchers: Pick<Watchers, 'changed'>;
 }
 
 /** Creates the recorder of the settings. */
 export function createServiceStats(
   store: Store,
-  { clock, log, writer, watchers }: ServiceStatsDeps,
+  { clock, log, writer }: ServiceStatsDeps,
 ): StatsRecorder {
   return createStatsRecorder({
     store: store.deliveryStats,
@@ -25,7 +23,6 @@ export function createServiceStats(
     time: store.time,
     settings: limits.stats,
     writer,
-    onWritten: (tenant, stream) => watchers.changed(tenant, stream),
     onError: (error) =>
       log.error(
         { err: error },

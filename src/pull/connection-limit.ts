@@ -1,6 +1,6 @@
 import { Counts } from '../core/counts.ts';
 
-/** Limits the open connections of one kind of a tenant on this node (LEAT_SSE_MAX_CONNECTIONS). */
+/** Limits the open pulls of a tenant on this node (LEAT_SSE_MAX_CONNECTIONS). */
 export interface ConnectionLimit {
   /** Connections that are taken. */
   readonly taken: number;

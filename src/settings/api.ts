@@ -14,7 +14,7 @@ export const quotaSettings = {
     variable: 'LEAT_SSE_MAX_CONNECTIONS',
     parse: wholeNumber(1, 100_000),
     fallback: '100',
-    doc: 'open pulls, and as many connections for changes, per tenant on each node; one client has half of them',
+    doc: 'open pulls per tenant on each node; one client has half of them',
   },
   maxConnectionsPerAddress: connectionsPerAddress,
   keepAliveSeconds: keepAlive,

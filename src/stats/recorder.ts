@@ -33,8 +33,6 @@ export interface StatsRecorderDeps {
   readonly settings: StatsSettings;
   /** Unique name of this process: its rows are its own. */
   readonly writer: string;
-  /** Learns which streams have other numbers in the store now; without a stream, the tenant has. */
-  readonly onWritten: (tenant: number, stream: string | undefined) => void;
   /** Receives errors of writes; these are repeated. */
   readonly onError: (error: unknown) => void;
 }
@@ -120,12 +118,11 @@ class MinuteRecorder implements StatsRecorder {
   }
 
   async #write(writer: string, changed: Changed[]): Promise<void> {
-    const { store, clock, settings, onWritten } = this.#deps;
+    const { store, clock, settings } = this.#deps;
     while (changed.length > 0) {
       const part = changed.splice(0, settings.rowsMax);
       const rows = part.map(({ minute, ...about }) => rowOf(about, minute));
       await recordPart(part, () => store.record(writer, rows));
-      for (const { tenant, stream } of part) onWritten(tenant, stream);
       await sleep(clock, 0);
     }
   }

@@ -83,7 +83,7 @@ describe('requests of other sites', () => {
   test('none of them reads anything with the cookie', async (t) => {
     const fixture = await openFixtureFor(t);
     const { cookie } = await signIn(fixture);
-    for (const path of ['/api/v2/event-streams', '/api/v2/changes', '/console/session']) {
+    for (const path of ['/api/v2/event-streams', '/api/v2/events', '/console/session']) {
       for (const [what, headers] of foreign) {
         const response = await call(fixture, 'GET', path, { host, cookie, ...headers });
         assertForeign(response, `${path}, ${what}`);
@@ -392,14 +392,14 @@ describe('cookies', () => {
     const fixture = await openFixtureFor(t);
     const victim = await signIn(fixture);
     const thief: Browser = browserWith(fixture, victim.signedIn);
-    const url = `http://127.0.0.1:${fixture.port}/api/v2/changes`;
-    const changes = await openPull(url, undefined, thief.headers);
-    assert.equal(changes.status, 200);
+    const url = `http://127.0.0.1:${fixture.port}/api/v2/events`;
+    const pull = await openPull(url, undefined, thief.headers);
+    assert.equal(pull.status, 200);
     assert.equal((await thief.api('GET', '/event-streams')).status, 200);
     await call(fixture, 'DELETE', '/console/session', victim.headers);
     assert.equal((await thief.api('GET', '/event-streams')).status, 401);
     for (let second = 0; second < 30; second += 1) await fixture.auth.clock.advance(1000);
-    await changes.ended;
+    await pull.ended;
   });
 
   test('the session is not in the answers of the API, nor a cookie in any of them', async (t) => {

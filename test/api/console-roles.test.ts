@@ -282,7 +282,6 @@ viewer   support  operator readEventStreamStats
 viewer   support  operator listStreamHealth
 viewer   support  operator readOverview
 viewer   support  operator readDeliveryStats
-viewer   support  operator watchChanges
 viewer   support  operator listEventDeliveries
 viewer   support  operator readEventDelivery
 -        support  operator redeliverEvent

@@ -282,7 +282,7 @@ describe('the end of a session', () => {
     assert.equal((await busy.api('GET', '/event-streams')).status, 401);
   });
 
-  test('neither the session itself, nor refreshes in the background, nor /changes count as use', async (t) => {
+  test('neither the session itself nor refreshes in the background count as use', async (t) => {
     const fixture = await openFixtureFor(t);
     const { clock } = fixture.auth;
     const browser = await signIn(fixture);
@@ -291,10 +291,6 @@ describe('the end of a session', () => {
       assert.equal((await browser.session()).status, 200);
       const path = '/api/v2/event-streams';
       assert.equal((await call(fixture, 'GET', path, background)).status, 200);
-      const url = `http://127.0.0.1:${fixture.port}/api/v2/changes`;
-      const changes = await openPull(url, undefined, browser.headers);
-      assert.equal(changes.status, 200);
-      changes.close();
       await clock.advance(20 * minuteMs);
     }
     assert.equal((await browser.session()).status, 401);
@@ -342,13 +338,11 @@ describe('the end of a session', () => {
   test('an open connection of a session ends with it', async (t) => {
     const fixture = await openFixtureFor(t);
     const browser = await signIn(fixture);
-    const url = `http://127.0.0.1:${fixture.port}/api/v2`;
-    const changes = await openPull(`${url}/changes`, undefined, browser.headers);
-    const pull = await openPull(`${url}/events`, undefined, browser.headers);
-    assert.deepEqual([changes.status, pull.status], [200, 200]);
+    const url = `http://127.0.0.1:${fixture.port}/api/v2/events`;
+    const pull = await openPull(url, undefined, browser.headers);
+    assert.equal(pull.status, 200);
     await call(fixture, 'DELETE', '/console/session', browser.headers);
     for (let second = 0; second < 30; second += 1) await fixture.auth.clock.advance(1000);
-    await changes.ended;
     await pull.ended;
   });
 
@@ -405,8 +399,8 @@ describe('what a session counts as', () => {
   });
 
   test('the limit of connections is for each session', async (t) => {
-    const fixture = await openFixtureFor(t, {}, { changes: { connectionsMax: 2 } });
-    const url = `http://127.0.0.1:${fixture.port}/api/v2/changes`;
+    const fixture = await openFixtureFor(t, {}, { pull: { connectionsMax: 2 } });
+    const url = `http://127.0.0.1:${fixture.port}/api/v2/events`;
     const one = await signIn(fixture);
     const first = await openPull(url, undefined, one.headers);
     const second = await openPull(url, undefined, one.headers);

@@ -7,8 +7,6 @@ import { guardConnections } from '../../src/api/http/connection-guard.ts';
 import type { NodeFacts } from '../../src/api/node-facts.ts';
 import type { ApiSettings } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
-import type { ChangesSettings } from '../../src/changes/settings.ts';
-import { createWatchers, type Watchers } from '../../src/changes/watchers.ts';
 import { limits as programLimits } from '../../src/config.ts';
 import { systemClock } from '../../src/clock.ts';
 import { createUnknownHosts, type UnknownHosts } from '../../src/core/unknown-hosts.ts';
@@ -27,7 +25,6 @@ export interface ApiFixture {
   readonly auth: AuthFixture;
   readonly app: FastifyInstance;
   readonly inspector: Inspector;
-  readonly watchers: Watchers;
   readonly unknownHosts: UnknownHosts;
   readonly port: number;
   /** A token with every scope. */
@@ -137,7 +134,6 @@ export async function openApiFixture(
   settings: Partial<ApiSettings> = {},
   options: Parameters<typeof openAuthFixture>[0] & {
     readonly pull?: Partial<PullSettings>;
-    readonly changes?: Partial<ChangesSettings>;
     readonly nodeId?: string;
     readonly provider?: AppDeps['provider'];
     readonly node?: Partial<NodeFacts>;
@@ -155,20 +151,12 @@ export async function openApiFixture(
     log,
     settings: { ...pullSettings, ...options.pull },
   });
-  const watchers = createWatchers({
-    ...auth,
-    random,
-    log,
-    node: 'node',
-    settings: { ...pullSettings, ...programLimits.changes, ...options.pull, ...options.changes },
-  });
   const inspector = createInspector({ clock: auth.clock, settings: programLimits.inspector });
   const unknownHosts = createUnknownHosts();
   const app = buildApp({
     ...auth,
     unknownHosts,
     pulls,
-    watchers,
     inspector,
     nodeId: options.nodeId,
     provider: options.provider,
@@ -198,7 +186,6 @@ export async function openApiFixture(
     auth,
     app,
     inspector,
-    watchers,
     unknownHosts,
     port,
     token,

@@ -92,7 +92,7 @@ describe('the quality of the console', () => {
   );
 
   test(
-    'every tab says when changes do not arrive, and reads again when they do',
+    'every tab says when no response arrives, and reads again when one does',
     { tags: ['long'] },
     async (t) => {
       const { page, goto } = tab;
@@ -105,9 +105,8 @@ describe('the quality of the console', () => {
       await other.getByRole('heading', { level: 1 }).waitFor();
       await context.route('**/api/v2/**', (route) => route.abort());
       t.after(() => context.unroute('**/api/v2/**'));
-      // As when the service ends, all connections end with it: the tab that reads begins again.
       await page.goto(`${installation.origin}/console/logs`);
-      const cut = 'Changes do not arrive';
+      const cut = 'Leat does not respond, or the network is down';
       await Promise.all([page, other].map((each) => each.getByText(cut).waitFor()));
       await page.getByRole('button', { name: 'Try again' }).waitFor();
       assert.deepEqual(await tab.findings(), []);
@@ -122,7 +121,7 @@ describe('the quality of the console', () => {
   );
 
   test(
-    'a tab that is hidden reads nothing, not even what another tab learns of',
+    'a tab that is hidden reads nothing, and reads at once when it is visible again',
     { tags: ['long'] },
     async (t) => {
       const { page, goto } = tab;
@@ -241,14 +240,14 @@ describe('the quality of the console', () => {
       await goto('/streams');
       await page.getByRole('link', { name: 'outlives' }).waitFor();
       await own.leat.kill();
-      await page.getByText('Changes do not arrive').waitFor();
+      await page.getByText('Leat does not respond, or').waitFor();
       await page.getByRole('link', { name: 'outlives' }).click();
       await page.getByRole('button', { name: 'Try again' }).first().waitFor();
       assert.deepEqual(await findings(), []);
       await own.restart();
       // Nobody presses anything.
       await page.getByRole('heading', { level: 1, name: 'outlives' }).waitFor();
-      await page.getByText('Changes do not arrive').waitFor({ state: 'detached' });
+      await page.getByText('Leat does not respond, or').waitFor({ state: 'detached' });
       await own.leat.send('POST', `/api/v2/event-streams/${id}/pause`, { reason: 'a check' });
       await page.getByText('a check').first().waitFor();
     },

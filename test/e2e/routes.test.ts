@@ -33,7 +33,6 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['GET', '/stream-health', ['read:event_streams']],
   ['GET', '/overview', ['read:event_streams']],
   ['GET', '/stats/deliveries', ['read:event_streams']],
-  ['GET', '/changes', ['read:event_streams']],
   ['POST', '/dismissals', ['update:event_deliveries']],
   ['GET', `/dismissals/${noDismissal}`, ['read:event_deliveries']],
   ['POST', `/dismissals/${noDismissal}/reopen`, ['update:event_deliveries']],

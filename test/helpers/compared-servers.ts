@@ -176,11 +176,12 @@ async function send({ client }: Server, request: RandomRequest): Promise<Answer>
   };
 }
 
-/** They tell when, on which connection, and how long the body is, which is compared. */
+/** They tell when, on which connection, and how long the body is or its hash, which is compared. */
 const otherHeaders: ReadonlySet<string> = new Set([
   'date',
   'connection',
   'keep-alive',
+  'etag',
   'content-length',
 ]);
 

@@ -36,9 +36,7 @@ const observe = `window.crawl = (() => {
   const crawl = { pending: 0, requests: 0, writes: 0, marked: false };
   const send = window.fetch;
   window.fetch = (input, init) => {
-    const path = new URL(input, location.href).pathname;
-    const isBackground = init?.headers?.['leat-background'] !== undefined || path.endsWith('/changes');
-    if (isBackground) return send(input, init);
+    if (init?.headers?.['leat-background'] !== undefined) return send(input, init);
     crawl.requests += 1;
     crawl.pending += 1;
     const end = () => void (crawl.pending -= 1);

@@ -162,12 +162,6 @@ const rules: readonly Rule[] = [
   },
   { files: 'delivery/', own: ['core/', 'log/', 'store/port/'], packages: NETWORK },
   { files: 'pull/', own: ['core/', 'log/', 'store/port/'], builtins: ASSERT },
-  {
-    files: 'changes/',
-    own: ['core/', 'pull/', 'store/port/'],
-    types: ['delivery/report.ts'],
-    builtins: ASSERT,
-  },
   { files: 'stats/', own: ['core/', 'store/port/'], types: ['delivery/report.ts'] },
   // A client of the operator's identity provider; the package is certified for what it checks.
   { files: 'auth/openid-provider.ts', own: ['core/', 'auth/'], packages: ['openid-client'] },
@@ -181,7 +175,7 @@ const rules: readonly Rule[] = [
   { files: 'api/event-thread.ts', own: ['core/', 'api/'], packages: ['node:worker_threads'] },
   {
     files: 'api/',
-    own: ['core/', 'store/port/', 'auth/', 'pull/', 'changes/', 'schemas/'],
+    own: ['core/', 'store/port/', 'auth/', 'pull/', 'schemas/'],
     packages: [...FASTIFY, ...NETWORK, ...HTTP, 'lru-cache'],
   },
   // Both APIs limit connections with the same code.

@@ -154,7 +154,7 @@ describe('the dispatcher', () => {
     const error = new Error('away');
     const health = { consecutive: 1, total: 2 };
     metrics.report({ kind: 'stream_disabled', ...ids, health, reason: 'total' });
-    metrics.report({ kind: 'settled', outcomes: 7, streams: [] });
+    metrics.report({ kind: 'settled', outcomes: 7 });
     metrics.report({ kind: 'store_unavailable', error });
     metrics.report({ kind: 'store_recovered' });
     metrics.report({ kind: 'store_replaced', generation: 2, heads: [] });

@@ -181,13 +181,13 @@ describe('leat doctor: what the process may use', () => {
     async (t) => {
       const tempStore = await tempStoreOf(t);
       const low = await doctorWithFiles(tempStore, 1024);
-      assert.match(low, /^warn +open files +1,024 may be open; .+ take up to 2,480\n +→ raise/m);
+      assert.match(low, /^warn +open files +1,024 may be open; .+ take up to 2,380\n +→ raise/m);
       const enough = await doctorWithFiles(tempStore, 1024, {
         LEAT_CONCURRENCY: '128',
         LEAT_SSE_MAX_CONNECTIONS: '20',
         LEAT_MAX_CONNECTIONS_PER_ADDRESS: '500',
       });
-      assert.match(enough, /^ok +open files +1,024 may be open; .+ take up to 924$/m);
+      assert.match(enough, /^ok +open files +1,024 may be open; .+ take up to 904$/m);
     },
   );
 

@@ -22,8 +22,6 @@ interface Recorded {
   fails: boolean;
   /** Calls of the store, by the number of rows. */
   readonly writes: number[];
-  /** The tenants and streams whose numbers in the store changed. */
-  readonly written: [number, string | undefined][];
   attempt(report?: Partial<AttemptReport>): void;
   /** Returns the counts of the minutes from the start on, without those of 0. */
   minutes(stream?: string): Promise<object[]>;
@@ -35,7 +33,6 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
   const { id: stream } = await fixture.addStream();
   const errors: unknown[] = [];
   const writes: number[] = [];
-  const written: Recorded['written'] = [];
   const clock = createManualClock();
   const recorder = createStatsRecorder({
     store: {
@@ -50,7 +47,6 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
     time: store.time,
     settings: { ...statsLimits, ...settings },
     writer: 'node',
-    onWritten: (of, id) => written.push([of, id]),
     onError: (error) => errors.push(error),
   });
   t.after(store.watch((hint) => recorder.hint(hint)));
@@ -62,7 +58,6 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
     errors,
     fails: false,
     writes,
-    written,
     attempt: (report = {}) => recorder.report(attemptReport({ tenant, stream, ...report })),
     minutes: async (of) => {
       const window = unitWindow('minute', { from: start, to: start + 10 * minute }, start);
@@ -131,26 +126,6 @@ describe('createStatsRecorder', () => {
     ]);
     end.abort();
     await run;
-  });
-
-  test('reports whose numbers changed once they are in the store, and not after an error', async (t) => {
-    const recorded = await open(t);
-    recorded.fails = true;
-    recorded.attempt();
-    await flush(recorded);
-    assert.deepEqual(recorded.written, []);
-    recorded.fails = false;
-    await flush(recorded);
-    const { tenant } = recorded.fixture;
-    assert.deepEqual(
-      new Set(recorded.written),
-      new Set([
-        [tenant, recorded.stream],
-        [tenant, undefined],
-      ]),
-    );
-    await flush(recorded);
-    assert.equal(recorded.written.length, 2);
   });
 
   test('a write has a bounded number of rows', async (t) => {

@@ -11,12 +11,9 @@ import type { Schema } from './violation.ts';
  * anybody thinks of it.
  */
 
-/** Live bodies that have no payload. */
-const liveWithoutPayload: ReadonlySet<string> = new Set(['watchChanges']);
-
 /** Returns whether an operation would tell payloads in a way that {@link withheldResponse} cannot cover. */
-export function tellsPayloads({ operationId, query, responseType }: Operation): boolean {
-  const isLive = responseType === 'text/event-stream' && !liveWithoutPayload.has(operationId);
+export function tellsPayloads({ query, responseType }: Operation): boolean {
+  const isLive = responseType === 'text/event-stream';
   // Which events match a condition tells what is in them.
   const { properties = {} }: Schema = query ?? {};
   return isLive || Object.hasOwn(properties, 'filter');

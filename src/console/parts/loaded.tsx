@@ -1,7 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact';
-import { connection } from '../changes.ts';
 import { now } from '../clock.ts';
-import type { Read } from '../queries.ts';
+import { errorOf, isAway, type Read } from '../queries.ts';
 import { RequestFailed } from '../request.ts';
 import { Notice } from './notice.tsx';
 import { Time } from './time.tsx';
@@ -18,16 +17,17 @@ interface LoadedProps<T> {
 
 /** Shows what was read, or why it could not be; a skeleton while nothing is there. */
 export function Loaded<T>({ read, children, lines = 6 }: LoadedProps<T>) {
+  const error = errorOf(read);
   if (read.data !== undefined) {
     return (
       <IsFormer.Provider value={read.isPlaceholderData}>
-        {read.isError && <Stale read={read} />}
+        {error !== null && !isAway.value && <Stale read={read} error={error} />}
         {read.isPlaceholderData && <Former />}
         {children(read.data)}
       </IsFormer.Provider>
     );
   }
-  if (read.isError) return <Problem error={read.error} retry={() => void read.refetch()} />;
+  if (error !== null) return <Problem error={error} retry={() => void read.refetch()} />;
   return (
     <div class="skeleton" role="status" aria-label="Loading">
       {Array.from({ length: lines }, (_, index) => (
@@ -47,13 +47,12 @@ function Former() {
 }
 
 /** Says that data are old because they could not be read again. */
-function Stale<T>({ read }: { readonly read: Read<T> }) {
+function Stale<T>({ read, error }: { readonly read: Read<T>; readonly error: unknown }) {
   return (
     <Notice tone="warn">
       <div class="row row-spread">
         <span>
-          {explain(read.error).title} These data are from{' '}
-          <Time at={new Date(now(read.dataUpdatedAt)).toISOString()} />.
+          {explain(error).title} These data are from <ReadAt read={read} />.
         </span>
         <button type="button" class="button small" onClick={() => void read.refetch()}>
           Read again
@@ -121,16 +120,21 @@ function explain(error: unknown): { readonly title: string; readonly detail?: st
   }
 }
 
-/** Says when data were read, and whether the page follows changes. */
-export function Freshness({ at }: { readonly at: string | undefined }) {
+/** Says when data were read, and whether they are read again. */
+export function Freshness({ read }: { readonly read: Read<unknown> }) {
   return (
     <span class="meta nowrap">
-      {connection.value === 'live' ? 'Live' : 'Not live'}
-      {at !== undefined && (
+      {isAway.value || errorOf(read) !== null ? 'Not live' : 'Live'}
+      {read.data !== undefined && (
         <>
-          , as of <Time at={at} />
+          , as of <ReadAt read={read} />
         </>
       )}
     </span>
   );
+}
+
+/** The time of the last read: that in a body which was not sent again is older. */
+function ReadAt({ read }: { readonly read: Read<unknown> }) {
+  return <Time at={new Date(now(read.dataUpdatedAt)).toISOString()} />;
 }

@@ -20,20 +20,9 @@ export type Hint =
   | { readonly kind: 'free' }
   /** Hints of other processes may have been lost: any of the above may have happened. */
   | { readonly kind: 'missed' }
-  /** The changes of a tenant are watched at the node of this name; see `Store.share`. */
-  | { readonly kind: 'watched'; readonly tenant: number; readonly by: string }
-  /** Another process delivered for these streams of a tenant that is watched here. */
-  | {
-      readonly kind: 'changed';
-      readonly tenant: number;
-      readonly streams: readonly string[] | 'all';
-    }
   /**
    * The store is another one than this process joined: everything cached from it is invalid,
    * including offsets. Emitted once per replacement, when the first command fails with
    * `StoreReplaced`.
    */
   | { readonly kind: 'replaced' };
-
-/** A hint that nodes send each other; no command emits it. */
-export type SharedHint = Extract<Hint, { readonly kind: 'watched' | 'changed' }>;

@@ -13,7 +13,7 @@ import type { EventTypeStore } from './event-types.ts';
 import type { FailureStore } from './failures.ts';
 import type { GrantStore } from './grants.ts';
 import type { Guard, GuardedStore } from './guard.ts';
-import type { Hint, SharedHint } from './hints.ts';
+import type { Hint } from './hints.ts';
 import type { KeyStore } from './keys.ts';
 import type { LogStore } from './log.ts';
 import type { OverviewStore } from './overview.ts';
@@ -91,11 +91,6 @@ export interface Store {
    * effort: hints may be lost or repeated, so consumers must also poll.
    */
   watch(listener: (hint: Hint) => void): () => void;
-  /**
-   * Sends a hint to the other processes on this store, best effort as well. A `watched` hint also comes
-   * back to this process, the way it reaches the others: so a node learns whether hints arrive.
-   */
-  share(hint: SharedHint): void;
   /**
    * Throws `StoreUnavailable` unless the engine responds and would accept an append. Returns whether recent
    * appends of publishers show that.

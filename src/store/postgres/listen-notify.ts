@@ -22,7 +22,7 @@ export interface ListenNotify {
 export interface ListenNotifyDeps {
   readonly db: Pick<Database, 'get'>;
   readonly hosts: Hosts;
-  /** Identifies the sender; a process ignores its own messages, except `watched`. */
+  /** Identifies the sender; a process ignores its own messages. */
   readonly self: string;
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   /** The generation of the store; a head is only valid on the store where it was read. */
@@ -93,7 +93,7 @@ function createPublisher({
       failures = 0;
     } catch {
       failures += 1;
-      // Not all that receive hints also poll: changes that pages show are reported by hints alone.
+      // Those that poll rarely would otherwise be late.
       waiting.set('missed', { kind: 'missed' });
     }
     const tookMs = clock.elapsedMs() - sentMs;

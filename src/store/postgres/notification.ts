@@ -38,14 +38,12 @@ export function payloadOf(self: string, messages: readonly Message[]): string {
 }
 
 /**
- * Returns the messages of a payload, except those that the process `self` has sent itself; these only as far
- * as they show whether any arrive. Every role of the database can send to the channel, and so can a later
+ * Returns the messages of a payload, none of one that the process `self` has sent itself. Every role of the database can send to the channel, and so can a later
  * version: what is not known is dropped.
  */
 export function messagesOf(payload: string, self: string): readonly Message[] {
   const [from, messages] = arrayOf(parsed(payload));
-  const known = arrayOf(messages).filter(isMessage);
-  return from === self ? known.filter(({ kind }) => kind === 'watched') : known;
+  return from === self ? [] : arrayOf(messages).filter(isMessage);
 }
 
 function parsed(payload: string): unknown {
@@ -66,8 +64,6 @@ const isText: Check = (value) => typeof value === 'string';
 const isNumber: Check = (value) => Number.isSafeInteger(value);
 /** The ids are shown to clients. */
 const isStream: Check = (value) => typeof value === 'string' && /^est_\w{1,64}$/.test(value);
-const areStreams: Check = (value) =>
-  value === 'all' || (Array.isArray(value) && value.every((stream) => isStream(stream)));
 
 /** The fields of each kind. */
 const fields: { readonly [K in Message['kind']]: ChecksOf<Extract<Message, { kind: K }>> } = {
@@ -78,8 +74,6 @@ const fields: { readonly [K in Message['kind']]: ChecksOf<Extract<Message, { kin
   tenants: {},
   free: {},
   missed: {},
-  watched: { tenant: isNumber, by: isText },
-  changed: { tenant: isNumber, streams: areStreams },
 };
 
 type ChecksOf<M> = { readonly [F in Exclude<keyof M, 'kind' | 'generation'>]: Check };

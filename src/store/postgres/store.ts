@@ -122,7 +122,6 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     },
     foreignSessions: () => hosts.sessions.altered,
     watch,
-    share: listenNotify.publish,
     ping: () => writes.check(),
     failure: () => writes.failure(),
     close: async () => {

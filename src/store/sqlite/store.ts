@@ -138,7 +138,6 @@ export function createSqliteStore(
     guarded: (guard, entry) => createGuardedDirectory(shared, guard, entry),
     watch,
     // The file belongs to this process.
-    share: (own) => own.kind === 'watched' && hint(own),
     ping: () => writes.check(),
     failure: () => writes.failure(),
     close: async () => {

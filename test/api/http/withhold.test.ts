@@ -82,7 +82,7 @@ describe('withheldResponse', () => {
 });
 
 describe('tellsPayloads', () => {
-  test('lists of events by a filter do, and live bodies but that of changes', () => {
+  test('lists of events by a filter do, and live bodies', () => {
     const telling = describedOperations().filter(tellsPayloads);
     assert.deepEqual(
       telling.map(({ operationId }) => operationId),
