@@ -50,6 +50,8 @@ interface Known {
   readonly streams: Readonly<Record<string, string>>;
   /** Ids by type, in the order of the log. */
   readonly events: Readonly<Record<string, readonly string[]>>;
+  /** Ids of events that were published with a trace. */
+  readonly traced: readonly string[];
   readonly dismissals: readonly string[];
   readonly redeliveries: readonly string[];
   readonly replay: string;
@@ -133,6 +135,7 @@ for (const engine of ['sqlite', 'postgres'] as const) {
     found['arrivals'] = [...(found['arrivals'] as object[]), store.taken()];
     const folder = process.env['LEAT_TEST_WRITE_EARLIER'];
     if (folder !== undefined) writeFileSync(`${folder}/${engine}.json`, JSON.stringify(found));
+    await t.test('sends the traces of what it sends', () => assertTraces(store));
     await t.test('sends what it has to and nothing else', () => {
       assert.deepEqual(found['arrivals'], expected.arrivals);
     });
@@ -270,13 +273,14 @@ function hostOf(domain: string): Record<string, string> {
   return { 'x-forwarded-host': domain, 'x-forwarded-proto': 'https' };
 }
 
-/** The port is part of the stored streams; another run of this test may have it for some seconds. */
+/** The port is part of the stored streams; another run of this test may have it for a while. */
 async function receiverAt(port: number): Promise<Receiver> {
   const respond = (wire: Parameters<Receiver['respond']>[0], request: ReceivedRequest) =>
     request.path === '/token'
       ? reply(200, tokenBody, { 'content-type': 'application/json' })(wire, request)
       : reply(204)(wire, request);
-  return waitFor(`port ${port}`, () => startReceiver({ port, respond }).catch(() => undefined));
+  const listen = () => startReceiver({ port, respond }).catch(() => undefined);
+  return waitFor(`port ${port} to be free`, listen, { stallMs: 600_000 });
 }
 
 const tokenBody = JSON.stringify({
@@ -318,7 +322,7 @@ async function assertAccess(store: EarlierStore): Promise<void> {
   const verified = await jwtVerify(known.tokenA, createLocalJWKSet(keys as JSONWebKeySet), {
     issuer: 'https://main.example.com/',
     audience: 'https://orders.example.com',
-    currentDate: new Date(store.now()),
+    currentDate: new Date(known.now),
   });
   assert.deepEqual(verified.payload['permissions'], ['read:orders', 'write:orders']);
 
@@ -541,6 +545,21 @@ async function assertRetries(store: EarlierStore): Promise<void> {
     [name: string]: unknown;
   };
   assert.deepEqual({ status, delivered, failed }, { status: 'done', delivered: 8, failed: 0 });
+}
+
+/** A trace arrives with each event that was published with one. */
+function assertTraces({ receiver, known }: EarlierStore): void {
+  const published = new Set(Object.values(known.events).flat());
+  const requests = receiver.requests.filter(({ headers }) =>
+    published.has(headers['webhook-id'] ?? ''),
+  );
+  const traced = new Set(known.traced);
+  for (const { headers } of requests) {
+    const trace = headers['traceparent']?.split('-')[1];
+    const id = headers['webhook-id'] ?? '';
+    assert.equal(trace, traced.has(id) ? '0af7651916cd43dd8448eb211c80319c' : undefined, id);
+  }
+  assert.ok(requests.some(({ headers }) => headers['traceparent'] !== undefined));
 }
 
 /** Only what fails from now on raises an alert. */
