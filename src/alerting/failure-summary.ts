@@ -3,8 +3,9 @@ import type { Log } from '../core/log.ts';
 import { createYield } from '../core/sleep.ts';
 import { errorCodeOf } from '../core/attempt-error.ts';
 import type { ErrorCode } from '../core/error-code.ts';
-import type { Failure, Tenant } from '../core/types.ts';
+import type { Tenant } from '../core/types.ts';
 import type { FailingStream } from '../store/port/alert-state.ts';
+import type { NewFailure } from '../store/port/deliveries.ts';
 import type { FailureStore } from '../store/port/failures.ts';
 import type { Store } from '../store/port/store.ts';
 import { causeOf, type StreamAlert } from './alert.ts';
@@ -20,7 +21,7 @@ import type { StreamHealth } from './rules.ts';
 export interface FailureSummaryDeps {
   readonly store: {
     readonly alertState: Pick<Store['alertState'], 'failingStreams'>;
-    readonly deliveries: Pick<Store['deliveries'], 'listFailures'>;
+    readonly deliveries: Pick<Store['deliveries'], 'newFailures'>;
   };
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   readonly log: Pick<Log, 'info'>;
@@ -114,22 +115,21 @@ async function readNewFailures(
   let lastError: string | undefined;
   let after: string | undefined;
   do {
-    const page = await store.deliveries.listFailures(tenant.id, stream.id, {
+    const page = await store.deliveries.newFailures(tenant.id, stream.id, {
       after,
       take: settings.pageFailures,
       failedAfter: from,
     });
     for (const failure of page.items) {
-      const { event, failedAt } = failure;
-      if (known.has(`${failedAt} ${event.id}`)) continue;
+      const { eventId, eventType, failedAt, attempts } = failure;
+      if (known.has(`${failedAt} ${eventId}`)) continue;
       const { code, error } = lastErrorOf(failure);
       newFailures++;
       lastError ??= error;
       counter.add(code, 1, error);
-      if (newest.length <= rememberedPerStream) newest.push([failedAt, event.id]);
-      const ids = { tenant: tenant.id, stream: stream.id, eventId: event.id };
-      const attempts = failure.attempts.filter(({ outcome }) => outcome === 'failed').length;
-      log.info({ ...ids, eventType: event.type, attempts, error }, 'open failure');
+      if (newest.length <= rememberedPerStream) newest.push([failedAt, eventId]);
+      const ids = { tenant: tenant.id, stream: stream.id, eventId };
+      log.info({ ...ids, eventType, attempts, error }, 'open failure');
     }
     if (!(await mayContinue())) return undefined;
     after = page.next;
@@ -137,13 +137,12 @@ async function readNewFailures(
   return { newFailures, newest, lastError, causes: counter.causes() };
 }
 
-function lastErrorOf({ attempts }: Failure): {
+function lastErrorOf({ status, error }: NewFailure): {
   readonly code: ErrorCode | undefined;
   readonly error: string | undefined;
 } {
-  const last = attempts.findLast(({ error }) => error !== undefined);
-  if (last?.error === undefined) return { code: undefined, error: undefined };
-  return { code: errorCodeOf(last), error: causeOf(last.error) };
+  if (error === undefined) return { code: undefined, error };
+  return { code: errorCodeOf({ status, error }), error: causeOf(error) };
 }
 
 /** Streams of one query of open causes, and groups of it for each. */

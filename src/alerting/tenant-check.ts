@@ -28,7 +28,7 @@ export interface CheckSettings {
 
 export interface TenantCheckDeps {
   readonly store: {
-    readonly deliveries: Pick<Store['deliveries'], 'listFailures'>;
+    readonly deliveries: Pick<Store['deliveries'], 'newFailures'>;
     readonly failures: Pick<Store['failures'], 'groups'>;
     readonly alertState: Store['alertState'];
   };

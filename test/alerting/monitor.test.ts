@@ -5,13 +5,12 @@ import { systemClock } from '../../src/clock.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { type Alert, isStreamAlert } from '../../src/alerting/alert.ts';
 import type { Millis } from '../../src/core/clock.ts';
-import type { Attempt, Failure } from '../../src/core/types.ts';
 import { createAlertDispatcher } from '../../src/alerting/dispatcher.ts';
 import { type AlertChannel, AlertNotSent } from '../../src/alerting/channel.ts';
 import { createAlertWebhook } from '../../src/alerting/webhook-channel.ts';
 import { createMonitor, type MonitorDeps } from '../../src/alerting/monitor.ts';
 import { createSystemAlerts } from '../../src/alerting/system-alerts.ts';
-import type { FailureQuery } from '../../src/store/port/deliveries.ts';
+import type { NewFailure, NewFailureQuery } from '../../src/store/port/deliveries.ts';
 import type { FailingStream } from '../../src/store/port/alert-state.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
@@ -144,22 +143,15 @@ function alertStateOf(
 }
 
 function listOf(failures: readonly TestFailure[]): MonitorDeps['store']['deliveries'] {
-  const attempt: Attempt = {
-    at: 0,
-    durationMs: 1,
-    outcome: 'failed',
-    status: 503,
-    error: '503 - busy',
-  };
   return {
-    listFailures: (_tenant, stream, { after, take, failedAfter = -Infinity }) => {
+    newFailures: (_tenant, stream, { after, take, failedAfter }) => {
       const start = Number(after ?? 0);
       const own = failures
         .filter((failure) => failure.stream === stream && failure.failedAt > failedAfter)
         .toSorted((one, other) => other.failedAt - one.failedAt);
-      const items = own.slice(start, start + take).map(({ failedAt, eventId }): Failure => {
-        const event = { offset: 1, id: eventId, type: 'a.b', time: 0, body: '{}' };
-        return { event, failedAt, attempts: [attempt] };
+      const items = own.slice(start, start + take).map(({ failedAt, eventId }): NewFailure => {
+        const attempt = { attempts: 1, status: 503, error: '503 - busy' };
+        return { eventId, eventType: 'a.b', failedAt, ...attempt };
       });
       const next = start + take < own.length ? String(start + take) : undefined;
       return Promise.resolve({ items, next });
@@ -260,9 +252,9 @@ describe('a check', () => {
     const failure = failureOf('a', clock.now() - minute);
     failures.push(failure);
     const reading = Promise.withResolvers<void>();
-    const { listFailures } = deps.store.deliveries;
+    const { newFailures } = deps.store.deliveries;
     const deliveries: MonitorDeps['store']['deliveries'] = {
-      listFailures: (...query) => reading.promise.then(() => listFailures(...query)),
+      newFailures: (...query) => reading.promise.then(() => newFailures(...query)),
     };
     start({ store: { ...deps.store, deliveries } });
     await clock.advance(0);
@@ -334,7 +326,7 @@ describe('a check', () => {
     const clock = createManualClock();
     const { start, deps, failures, alerts, logged } = await openFixture(t, clock);
     for (let index = 0; index < 2000; index++) failures.push(failureOf('a', clock.now() - index));
-    const { listFailures } = deps.store.deliveries;
+    const { newFailures } = deps.store.deliveries;
     let workedMs = 0;
     let pages = 0;
     start({
@@ -343,10 +335,10 @@ describe('a check', () => {
       store: {
         ...deps.store,
         deliveries: {
-          listFailures: (...args) => {
+          newFailures: (...args) => {
             workedMs += 3;
             pages++;
-            return listFailures(...args);
+            return newFailures(...args);
           },
         },
       },
@@ -516,8 +508,8 @@ test(
     });
     const { store } = fixture.deps;
     const deliveries = {
-      listFailures: (tenant: number, stream: string, query: FailureQuery) =>
-        listOf([byStream.get(stream) ?? failureOf('', 0)]).listFailures(tenant, stream, query),
+      newFailures: (tenant: number, stream: string, query: NewFailureQuery) =>
+        listOf([byStream.get(stream) ?? failureOf('', 0)]).newFailures(tenant, stream, query),
     };
     const alertState = {
       ...store.alertState,

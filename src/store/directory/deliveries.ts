@@ -20,7 +20,7 @@ export function createDeliveryStore({
   hint,
 }: DeliveryDeps): Omit<
   DeliveryStore,
-  'listFailures' | 'failure' | 'claimDue' | 'settle' | 'pruneAttempts'
+  'listFailures' | 'newFailures' | 'failure' | 'claimDue' | 'settle' | 'pruneAttempts'
 > {
   const { transact } = on.commands;
   return {

@@ -2,7 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
 import type { Attempt, Failure } from '../../core/types.ts';
-import type { DeliveryStore, FailureQuery } from '../port/deliveries.ts';
+import type { DeliveryStore, FailureQuery, NewFailureQuery } from '../port/deliveries.ts';
 import { rowBytes } from '../rows/bounded.ts';
 import type { EventColumns } from '../rows/delivered-event.ts';
 import { failureBytes } from '../rows/failures.ts';
@@ -42,13 +42,14 @@ export interface FailureRow extends Omit<EventColumns, 'body' | 'trace'> {
   /** The key of its stream in the history. */
   readonly key: number;
   readonly failed_at: Millis;
+  readonly attempt: number;
 }
 
 /** Creates the reads of open failures. */
 export function createFailureStore({
   on: { lists },
   failures,
-}: FailureDeps): Pick<DeliveryStore, 'listFailures' | 'failure'> {
+}: FailureDeps): Pick<DeliveryStore, 'listFailures' | 'newFailures' | 'failure'> {
   return {
     listFailures: (tenant, stream, query) =>
       lists.bounded(async () => {
@@ -56,7 +57,25 @@ export function createFailureStore({
         const { found, last } = await firstFailures(rows, query, failures);
         return {
           items: found.map(({ row, failure }) => ({ ...failure, failedAt: row.failed_at })),
-          next: last && formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }),
+          next: last && keyOf(last),
+        };
+      }),
+    newFailures: (tenant, stream, query) =>
+      lists.bounded(async () => {
+        const rows = await lists.read(rowsOf(tenant, stream, query, failures));
+        const found = rows.slice(0, query.take);
+        const attempts = await failures.lastFailed(found);
+        const last = rows.length > query.take ? found.at(-1) : undefined;
+        return {
+          items: found.map((row, index) => ({
+            eventId: row.event_id,
+            eventType: row.type,
+            failedAt: row.failed_at,
+            attempts: row.attempt,
+            status: attempts[index]?.status,
+            error: attempts[index]?.error,
+          })),
+          next: last && keyOf(last),
         };
       }),
     failure: (tenant, stream, eventId) =>
@@ -69,6 +88,10 @@ export function createFailureStore({
   };
 }
 
+function keyOf({ failed_at: failedAt, event_id: eventId }: FailureRow): string {
+  return formatFailureKey({ failedAt, eventId });
+}
+
 /**
  * Returns the rows of a page and the next one, newest first. A record keeps its position through
  * redeliveries, so that pages are stable while records come and go. An `after` that no page ever
@@ -77,7 +100,7 @@ export function createFailureStore({
 function* rowsOf(
   tenant: number,
   stream: string,
-  query: FailureQuery,
+  query: FailureQuery & Partial<NewFailureQuery>,
   { columns }: FailureReader,
 ): Command<readonly FailureRow[]> {
   const after = query.after === undefined ? beforeAll : parseFailureKey(query.after);
@@ -96,7 +119,7 @@ function* rowsOf(
 
 /** The columns of a {@link FailureRow}. */
 export const rowColumns = verbatim(`
-  d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.failed_at,
+  d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.failed_at, d.attempt,
   (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key`);
 
 /** The key before the first page: later than every failure. */

@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type {
+  Attempt,
   Delivery,
   Failure,
   HealthLimits,
@@ -16,6 +17,8 @@ import type { StepQuery } from './upkeep.ts';
 export interface DeliveryStore {
   /** Returns open failure records, newest first; `after` is the `next` of the previous page. */
   listFailures(tenant: number, stream: string, query: FailureQuery): Promise<Page<Failure>>;
+  /** Returns what an alert says of open failures, newest first, without their events and histories. */
+  newFailures(tenant: number, stream: string, query: NewFailureQuery): Promise<Page<NewFailure>>;
   failure(tenant: number, stream: string, eventId: string): Promise<Failure | undefined>;
   /**
    * Starts a new cycle for one failure: its row becomes `retrying`, due now, attempt 1, and the
@@ -120,8 +123,20 @@ export interface FailureQuery extends FailureFilter {
   readonly after: string | undefined;
   readonly take: number;
   readonly bytesMax?: number | undefined;
+}
+
+export interface NewFailureQuery extends Pick<FailureQuery, 'after' | 'take'> {
   /** Only failures that were recorded later than this. */
-  readonly failedAfter?: Millis | undefined;
+  readonly failedAfter: Millis;
+}
+
+/** An open failure with its last failed attempt, as far as an alert shows it. */
+export interface NewFailure extends Pick<Attempt, 'status' | 'error'> {
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly failedAt: Millis;
+  /** Attempts of its last cycle. */
+  readonly attempts: number;
 }
 
 export interface DueRequest extends DueRules {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Stream } from '../../../src/core/types.ts';
-import type { FailureFilter } from '../../../src/store/port/deliveries.ts';
+import type { FailureFilter, NewFailure } from '../../../src/store/port/deliveries.ts';
 import type { Engine } from './engine.ts';
 import { waitingContract } from './waiting.ts';
 import {
@@ -125,24 +125,40 @@ function listContract(engine: Engine): void {
     assert.deepEqual(ids(rest.items), [e4, e3, e2, e1]);
   });
 
-  test('listFailures: returns only failures recorded after an instant, on request', async (t) => {
+  test('newFailures: returns those recorded after an instant, with their last failed attempt', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events } = await withFailures(fixture, 6);
-    const found: string[] = [];
+    const { deliveries } = fixture.store;
+    const found: NewFailure[] = [];
     let after: string | undefined;
     do {
       const query = { after, take: 2, failedAfter: start + 2 };
-      const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
-      found.push(...ids(page.items));
+      const page = await deliveries.newFailures(fixture.tenant, stream.id, query);
+      found.push(...page.items);
       after = page.next;
     } while (after !== undefined);
-    assert.deepEqual(found, idsOf(events.slice(3)).toReversed());
+    assert.deepEqual(
+      found.map(({ eventId }) => eventId),
+      idsOf(events.slice(3)).toReversed(),
+    );
+    const listed = await deliveries.listFailures(fixture.tenant, stream.id, {
+      after: undefined,
+      take: 3,
+    });
+    assert.deepEqual(
+      found,
+      listed.items.map(({ event, failedAt, attempts }) => {
+        const last = attempts.at(-1);
+        const row = { eventId: event.id, eventType: event.type, failedAt };
+        return { ...row, attempts: 1, status: last?.status, error: last?.error };
+      }),
+    );
     for (const [failedAfter, count] of [
       [start - 1, 6],
       [start + 5, 0],
     ] as const) {
       const query = { after: undefined, take: 10, failedAfter };
-      const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
+      const page = await deliveries.newFailures(fixture.tenant, stream.id, query);
       assert.deepEqual([page.items.length, page.next], [count, undefined]);
     }
   });

@@ -33,6 +33,8 @@ const lists: Readonly<Record<string, Read>> = {
   'streams.stats': ({ streams }, t) => streams.stats(t, id, window),
   'streams.statsSums': ({ streams }, t) => streams.statsSums(t, [id], window),
   'deliveries.listFailures': ({ deliveries }, t) => deliveries.listFailures(t, id, page),
+  'deliveries.newFailures': ({ deliveries }, t) =>
+    deliveries.newFailures(t, id, { ...page, failedAfter: 0 }),
   'deliveries.failure': ({ deliveries }, t) => deliveries.failure(t, id, event.id),
   'dismissals.streams': ({ dismissals }, t) => dismissals.streams(t, undefined),
   'dismissals.groups': ({ dismissals }, t) => dismissals.groups(t, id, {}),
