@@ -1,18 +1,19 @@
 import type { Millis } from './clock.ts';
-import { redact } from './redact.ts';
 import { spreadDelay } from './retry-schedule.ts';
+
+interface ReceivedResponse {
+  readonly kind: 'response';
+  readonly status: number;
+  /** The first 2 KiB of the body, decoded with replacement, without NUL. */
+  readonly text: string;
+  /** True when the body goes on after `text`, which may then end within a secret. */
+  readonly cut?: boolean;
+  readonly retryAfter: string | undefined;
+}
 
 /** What the exchange saw of one attempt. */
 export type AttemptResult =
-  | {
-      readonly kind: 'response';
-      readonly status: number;
-      /** The first 2 KiB of the body, decoded with replacement, without NUL. */
-      readonly text: string;
-      /** True when the body goes on after `text`, which may then end within a secret. */
-      readonly cut?: boolean;
-      readonly retryAfter: string | undefined;
-    }
+  | ReceivedResponse
   | {
       readonly kind: 'error';
       readonly cause: TransportErrorKind;
@@ -80,15 +81,14 @@ export interface RetryRules {
   readonly retry4xx: readonly number[];
   /** The longest wait that the receiver can request with `Retry-After`. */
   readonly retryAfterMaxMs: number;
-  /** Removed from the error message: the stream's secrets in every form they are sent in. */
-  readonly secrets: readonly string[];
   /** When the attempt ended; a `Retry-After` with a date counts from it. */
   readonly now: Millis;
 }
 
 /**
  * Decides what follows an attempt, by the table of docs/http-api.md#attempt-outcomes and the
- * schedule. `attempt` is 1-indexed within the cycle.
+ * schedule. `attempt` is 1-indexed within the cycle. The text of a response becomes part of the error
+ * message as it is: it was searched for secrets before.
  */
 export function decide(result: AttemptResult, attempt: number, rules: RetryRules): Decision {
   const nextDelayMs = rules.retryDelaysMs[attempt - 1];
@@ -102,24 +102,18 @@ export function decide(result: AttemptResult, attempt: number, rules: RetryRules
     : decideByCause(result, waitMs);
 }
 
-/** Returns whether the result is a failure with a text, which is stored once its secrets are removed. */
-export function hasStoredText(result: AttemptResult): boolean {
+/** Returns whether the result is a failure with a text, which is stored unless it has a secret. */
+export function hasStoredText(result: AttemptResult): result is ReceivedResponse {
   return result.kind === 'response' && !isSuccess(result.status) && result.text !== '';
 }
 
-/** Returns the result with no text of the receiver. */
-export function withoutResponseText(result: AttemptResult): AttemptResult {
-  return result.kind === 'response' ? { ...result, text: '' } : result;
-}
-
 function decideByStatus(
-  { status, text, cut, retryAfter }: AttemptResult & { readonly kind: 'response' },
+  { status, text, retryAfter }: ReceivedResponse,
   nextDelayMs: number | undefined,
-  { retry4xx, retryAfterMaxMs, secrets, now }: RetryRules,
+  { retry4xx, retryAfterMaxMs, now }: RetryRules,
 ): Decision {
   if (isSuccess(status)) return { result: 'delivered', status };
-  const shown = redact(text, secrets, cut === true);
-  const error = shown === '' ? String(status) : `${status} - ${shown}`;
+  const error = text === '' ? String(status) : `${status} - ${text}`;
   const mayRetry = isRetryable(status, retry4xx);
   if (status === 410 && !mayRetry) return { result: 'failed', status, error, isGone: true };
   if (nextDelayMs === undefined || !mayRetry) return { result: 'failed', status, error };

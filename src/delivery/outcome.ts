@@ -1,11 +1,12 @@
-import type { Millis } from '../core/clock.ts';
-import { decide, type AttemptResult } from '../core/retry.ts';
+import type { Clock, Millis } from '../core/clock.ts';
+import { redact } from '../core/redact.ts';
+import { decide, hasStoredText, type AttemptResult } from '../core/retry.ts';
 import { type DefaultSchedule, scheduleFor } from '../core/retry-schedule.ts';
 import type { Stream } from '../core/types.ts';
 import type { EndedOutcome, Outcome } from '../store/port/settlement.ts';
 import type { InFlightAttempt } from './runner.ts';
 
-/** Returns the outcome of an attempt that has ended. */
+/** Returns the outcome of an attempt that has ended, without the secrets that it was sent with. */
 export function outcomeOf(
   attempt: Pick<
     InFlightAttempt,
@@ -17,16 +18,17 @@ export function outcomeOf(
   result: AttemptResult,
   ended: { readonly now: Millis; readonly elapsedMs: number },
   defaults: DefaultSchedule,
+  clock: Pick<Clock, 'elapsedMs'>,
 ): EndedOutcome {
-  const secrets = withTokens(attempt.template?.secrets ?? [], attempt.request?.tokens ?? []);
   const { kind, event } = attempt;
   const schedule = scheduleFor(kind, attempt.runner.stream.delivery, defaults);
   const { delaysMs: retryDelaysMs, retry4xx, retryAfterMaxMs, cycleMaxMs } = schedule;
   const spreadBy = schedule.isSpread ? event.id : undefined;
-  const rules = { retryDelaysMs, retry4xx, retryAfterMaxMs, spreadBy, secrets, now: ended.now };
+  const rules = { retryDelaysMs, retry4xx, retryAfterMaxMs, spreadBy, now: ended.now };
   const trial = trialOf(attempt, ended.elapsedMs);
   const before = trial === undefined ? attempt.attempt : trial.attempt;
-  const { isGone, ...decision } = { isGone: false, ...decide(result, before, rules) };
+  const storable = withoutSecrets(result, attempt, clock);
+  const { isGone, ...decision } = { isGone: false, ...decide(storable, before, rules) };
   const isAgain = decision.result === 'retry';
   const agoMs = ended.elapsedMs - attempt.startedMs;
   return {
@@ -62,24 +64,27 @@ function trialOf(
   return { attempt: Math.max(1, attempt - 1), leftMs: Math.max(0, trialDueMs - elapsedMs) };
 }
 
-/**
- * Returns both lists as one; the same one for the same lists, because texts are searched faster for a
- * list that was used before.
- */
-function withTokens(secrets: readonly string[], tokens: readonly string[]): readonly string[] {
-  if (tokens.length === 0) return secrets;
-  const known = joined.get(secrets);
-  if (known?.tokens === tokens) return known.all;
-  const all = [...secrets, ...tokens];
-  joined.set(secrets, { tokens, all });
-  return all;
+/** Returns the result with the text that is stored of a response: docs/http-api.md#redaction. */
+function withoutSecrets(
+  result: AttemptResult,
+  { template, request }: Pick<InFlightAttempt, 'template' | 'request'>,
+  clock: Pick<Clock, 'elapsedMs'>,
+): AttemptResult {
+  if (!hasStoredText(result)) return result;
+  const secrets = [...(template?.secrets ?? []), ...(request?.tokens ?? [])];
+  const begunMs = clock.elapsedMs();
+  const isLate = (): boolean => clock.elapsedMs() - begunMs > searchMsMax;
+  const redacted = redact(result.text, secrets, result.cut === true, isLate);
+  return { ...result, text: 'text' in redacted ? redacted.text : notStored[redacted.withheld] };
 }
 
-/** The last join of each list of secrets: each stream has one. */
-const joined = new WeakMap<
-  readonly string[],
-  { readonly tokens: readonly string[]; readonly all: readonly string[] }
->();
+/** A receiver can send a thousand responses at once. */
+const searchMsMax = 10;
+
+const notStored = {
+  secret: '(not stored: the response repeats a secret of the stream)',
+  time: `(not stored: the search of the response for secrets took more than ${searchMsMax} ms)`,
+};
 
 /** Returns by how many an outcome changes the rows that count against the stream's fresh work. */
 export function rowsAdded({ kind, hasRow, result }: Outcome): number {

@@ -5,7 +5,6 @@ import {
   hasStoredText,
   type SendResult,
   type Shortage,
-  withoutResponseText,
 } from '../core/retry.ts';
 import type { WebhookKeys } from '../core/sign.ts';
 import type { Delivery } from '../core/types.ts';
@@ -272,7 +271,7 @@ class WebhookSender implements Sender {
     const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
     if (!hasStoredText(result)) return this.#end(attempt, result, ended);
     this.#textTurns.run(attempt.runner.tenant, (waitedMs) => {
-      this.#end(attempt, waitedMs > textWaitMaxMs ? withoutResponseText(result) : result, ended);
+      this.#end(attempt, waitedMs > textWaitMaxMs ? { ...result, text: '' } : result, ended);
     });
   }
 
@@ -329,7 +328,7 @@ class WebhookSender implements Sender {
   #settle(attempt: InFlightAttempt, result: AttemptResult, ended: Ended): void {
     const { clock, time, settings, settler, outages, report } = this.#deps;
     const { runner } = attempt;
-    const outcome = outcomeOf(attempt, result, ended, settings);
+    const outcome = outcomeOf(attempt, result, ended, settings, clock);
     if (attempt.fresh) {
       settleInWindow(attempt);
       this.#slowAttempts.settled(attempt);

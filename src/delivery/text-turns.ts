@@ -2,8 +2,8 @@ import type { Clock, Timer } from '../core/clock.ts';
 import { FairQueue } from './fair-queue.ts';
 
 /**
- * Runs what is done with texts of receivers in at most half of the time, tenants in turns. Removing
- * secrets from one text can take 10 ms, and a receiver can send a thousand responses at once.
+ * Runs what is done with texts of receivers in at most half of the time, tenants in turns. Searching
+ * one text for secrets can take 10 ms, and a receiver can send a thousand responses at once.
  */
 export interface TextTurns {
   /**

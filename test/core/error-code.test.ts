@@ -4,7 +4,7 @@ import { errorCodeOf } from '../../src/core/attempt-error.ts';
 import { disabledMessage } from '../../src/core/health.ts';
 import { decide, type TransportErrorKind } from '../../src/core/retry.ts';
 
-const rules = { retryDelaysMs: [], retry4xx: [], retryAfterMaxMs: 0, secrets: [], now: 0 };
+const rules = { retryDelaysMs: [], retry4xx: [], retryAfterMaxMs: 0, now: 0 };
 
 test('errorCodeOf: a response has the code of its status, whatever its text', () => {
   for (const [status, text] of [

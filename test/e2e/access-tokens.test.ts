@@ -35,6 +35,7 @@ let server: TokenServer;
 let metricsPort: number;
 const endpoints: Endpoint[] = [];
 const tokens = new Set<string>();
+const notStored = '(not stored: the response repeats a secret of the stream)';
 
 before(async () => {
   tempStore = await createTempStore();
@@ -139,7 +140,7 @@ describe('a receiver that shows the token of a request', () => {
       };
       const stream = await createStream(leat, receiver.url, options);
       await publish(leat, type);
-      assert.equal(await waitForError(leat, stream.id), '400 - refused: Bearer ***');
+      assert.equal(await waitForError(leat, stream.id), `400 - ${notStored}`);
     });
   }
 });
@@ -245,13 +246,12 @@ test('neither a token nor the secret is in failures, responses, logs, metrics or
   receiver.respondWith((response, arrival) => {
     const token = arrival.headers.authorization?.replace(/^Bearer /, '') ?? '';
     tokens.add(token);
-    const secret = server.client.secret;
-    const texts = [...tokens].slice(-2).concat(btoa(token), encodeURIComponent(secret), secret);
-    response.writeHead(401).end(texts.join('\n'));
+    // The second response has the token that was replaced, and only that one.
+    const former = [...tokens].at(-2) ?? token;
+    response.writeHead(401).end(`refused: ${former}`);
   });
   await publish(leat, type);
-  const error = await waitForError(leat, stream.id);
-  assert.equal(error, '401 - ***\n***\n***\n***\n***');
+  assert.equal(await waitForError(leat, stream.id), `401 - ${notStored}`);
   assert.ok(receiver.arrivals.length >= 2, 'two tokens were refused');
 
   await patchStream(leat, stream.id, { name: `${type}-renamed` });

@@ -1,6 +1,9 @@
 import type { Mutant } from './mutant.ts';
 
-/** Mutants of who may change access, of times of changes, of the audit log, and of how stored secrets are sealed. */
+/**
+ * Mutants of who may change access, of times of changes, of the audit log, of how stored secrets are sealed,
+ * and of what is stored of texts of receivers.
+ */
 export const accessMutants: readonly Mutant[] = [
   {
     name: 'a change of a user that may be as old as the one before it',
@@ -160,6 +163,68 @@ export const accessMutants: readonly Mutant[] = [
     killedBy: {
       file: 'test/store/secrets.test.ts',
       title: 'rotation: a step and the end of one that was replaced meanwhile do nothing',
+    },
+  },
+  {
+    name: 'a text of a receiver that is decoded once only',
+    file: 'core/redact.ts',
+    before: 'const decodingsMax = 2;',
+    after: 'const decodingsMax = 1;',
+    killedBy: {
+      file: 'test/core/redact-encodings.test.ts',
+      title:
+        'redact leaves no secret in base64 with escapes, line breaks, or JSON around the secret',
+    },
+  },
+  {
+    name: 'a text of a receiver whose base64 is read from its first digit only',
+    file: 'core/redact.ts',
+    before: '...[0, 1, 2, 3].map(',
+    after: '...[0].map(',
+    killedBy: {
+      file: 'test/core/redact-encodings.test.ts',
+      title: 'redact leaves no secret in base64, whatever is encoded before and after it',
+    },
+  },
+  {
+    name: 'a text of a receiver whose end is searched as if nothing followed it',
+    file: 'core/redact.ts',
+    before: 'return cut && reading',
+    after: 'return false && reading',
+    killedBy: {
+      file: 'test/core/redact.test.ts',
+      title: 'the first eight characters of a secret at the end of a cut text count as the secret',
+    },
+  },
+  {
+    name: 'a text of a receiver that is stored when the time is over',
+    file: 'core/redact.ts',
+    before: "isLate()) return { withheld: 'time' };",
+    after: 'isLate()) break;',
+    killedBy: {
+      file: 'test/core/redact.test.ts',
+      title: 'redact withholds what it has not searched to its end when the time is over',
+    },
+  },
+  {
+    name: 'a text of a receiver in which short secrets stay',
+    file: 'core/redact.ts',
+    before: 'return { text: masked(text, sent) };',
+    after: 'return { text };',
+    killedBy: {
+      file: 'test/core/redact.test.ts',
+      title: 'redact withholds a text with a secret of eight characters and replaces one of seven',
+    },
+  },
+  {
+    name: 'a text of a receiver that is searched for no access token',
+    file: 'delivery/outcome.ts',
+    before: ', ...(request?.tokens ?? [])]',
+    after: ']',
+    killedBy: {
+      file: 'test/delivery/outcome.test.ts',
+      title:
+        'oauth2_client_credentials: no form of a token that was sent, or replaced, gets into the error message',
     },
   },
 ];

@@ -294,8 +294,7 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a secret in an error message',
     file: 'delivery/outcome.ts',
-    before:
-      'const secrets = withTokens(attempt.template?.secrets ?? [], attempt.request?.tokens ?? []);',
+    before: 'const secrets = [...(template?.secrets ?? []), ...(request?.tokens ?? [])];',
     after: 'const secrets: string[] = [];',
   },
   {

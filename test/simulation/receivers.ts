@@ -21,9 +21,12 @@ const broken = (cause: 'reset' | 'protocol'): AttemptResult => ({
   detail: undefined,
 });
 
-/** Returns an error page with the secret of the request, which no history may contain. */
+/**
+ * Returns an error page with bytes that the store refuses, or with the secret of the request, which no
+ * history may contain: one with both would not be stored for its secret.
+ */
 const echo = (prng: Prng, token: string, unstorable: number): string =>
-  `${prng.chance(unstorable) ? unstorableMark : 'bad'} ${token}`;
+  prng.chance(unstorable) ? unstorableMark : `bad ${token}`;
 
 const never = Infinity;
 

@@ -18,7 +18,7 @@ export interface RequestContext {
   /** Origin of the server. */
   readonly url: string;
   readonly clientId: string;
-  /** Sent with the request; a proxy may show them in its message, which ends up in logs. */
+  /** Sent with the request; a proxy may repeat them in its message, which ends up in logs. */
   readonly secrets: readonly string[];
   readonly leat: LeatCommand;
   /** The command that logs in to the server again. */
@@ -27,7 +27,7 @@ export interface RequestContext {
 
 /**
  * Creates the failure that a response other than 2xx means (docs/http-api.md#error-body): the
- * server's message without secrets, and the next step where that is known.
+ * server's message unless it repeats a secret, and the next step where that is known.
  */
 export function apiError(
   { status, text, headers }: RefusedResponse,
@@ -36,8 +36,13 @@ export function apiError(
   const { message, errorCode, error_description: description } = problemOf(text);
   const reported = message ?? description ?? `${url} answered ${status}.`;
   const cut = reported.length > messageCharactersMax;
-  const hidden = secrets.filter(({ length }) => length >= secretCharactersMin);
-  const shown = printable(redact(reported.slice(0, messageCharactersMax), hidden, cut));
+  const searched = secrets.filter(({ length }) => length >= secretCharactersMin);
+  const redacted = redact(reported.slice(0, messageCharactersMax), searched, cut, () => false);
+  const shown = printable(
+    'text' in redacted
+      ? redacted.text
+      : `${url} answered ${status}. Its message is not shown: it repeats a secret that was sent.`,
+  );
   const nextStep =
     redirectHint(status, headers?.['location'], { url, leat }) ??
     hintOf(status, errorCode, { message: shown, clientId, leat, login });

@@ -97,11 +97,22 @@ describe('apiError', () => {
     );
   });
 
-  test('apiError: removes what was sent as a secret from the message of a proxy', () => {
-    const { message } = refused(400, 'bad header: Bearer s3cret%2Ftoken, s3cret/token');
-    assert.equal(message, 'bad header: Bearer ***, ***');
-    const { message: cut } = refused(400, `${'x'.repeat(1995)} s3cret/token`);
-    assert.equal(cut, `${'x'.repeat(1995)} ***`);
+  test('apiError: does not show the message of a proxy that repeats what was sent as a secret', () => {
+    const hidden = `${url} answered 401. Its message is not shown: it repeats a secret that was sent.`;
+    const messages = [
+      'bad header: Bearer s3cret/token',
+      'bad header: Bearer s3cret%2Ftoken',
+      `${'x'.repeat(1990)} s3cret/token`,
+    ];
+    for (const message of messages) {
+      const failure = refused(401, message);
+      assert.equal(failure.message, hidden);
+      assert.equal(
+        failure.details.nextStep,
+        'Log in again: leat login http://localhost:8080 --profile live',
+      );
+    }
+    assert.equal(refused(401, 'bad header: Bearer s3cret').message, 'bad header: Bearer s3cret');
   });
 
   test('apiError: leaves words alone that have the letters of a secret of a few characters', () => {
