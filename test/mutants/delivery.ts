@@ -45,9 +45,9 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'a stream that is released without what its owner has taken',
-    file: 'store/sqlite/ownership.ts',
-    before: 'taken === undefined\n      ? last',
-    after: 'taken !== undefined\n      ? last',
+    file: 'store/directory/ownership.ts',
+    before: 'if (taken === undefined || wasRead(raise)) raises.push(raise);',
+    after: 'if (taken !== undefined || wasRead(raise)) raises.push(raise);',
     killedBy: {
       file: 'test/store/sqlite.test.ts',
       title: 'release: the next owner goes on after the events that this one has taken',

@@ -174,7 +174,7 @@ export const orderMutants: readonly Mutant[] = [
   {
     name: 'a dismissal that the owner does not learn of',
     file: 'store/directory/dismissals.ts',
-    before: '    runs.noteChange(run),\n',
+    before: '    noteChanges([run]),\n',
     after: '',
     killedBy: by(
       'store/sqlite',

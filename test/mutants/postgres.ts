@@ -19,23 +19,23 @@ const heldLocks = (title: string): KillingTest => ({
 export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: a claim that holds the heartbeat of its node',
-    file: 'store/postgres/claims.ts',
-    before: 'and incarnation = ${node.incarnation} for key share`;',
+    file: 'store/directory/claims.ts',
+    before: 'and incarnation = ${node.incarnation} ${forKeyShare}`;',
     after: 'and incarnation = ${node.incarnation} for no key update`;',
     killedBy: heldLocks('a claim holds neither the heartbeat nor a settlement of its node'),
   },
   {
     name: 'PostgreSQL: a node that is freed during its claim',
-    file: 'store/postgres/claims.ts',
-    before: 'order by id for update skip locked)',
-    after: 'order by id for no key update skip locked)',
+    file: 'store/directory/nodes.ts',
+    before: "postgres: 'for update skip locked' });",
+    after: "postgres: 'for no key update skip locked' });",
     killedBy: heldLocks(
       'a claim whose lease has ended meanwhile keeps the streams that it takes, until they are freed',
     ),
   },
   {
     name: 'PostgreSQL: a heartbeat that fails after it has renewed the lease',
-    file: 'store/postgres/ownership.ts',
+    file: 'store/directory/ownership.ts',
     before: 'if (!(error instanceof StoreUnavailable)) report(error);',
     after: 'if (error instanceof StoreUnavailable) throw error;',
     killedBy: heldLocks(
@@ -77,60 +77,48 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a claim that does not lock the streams it takes',
-    file: 'store/postgres/claims.ts',
-    before: `or r.cursor < (select head from tenants where id = r.tenant))
-        and (s.status = 'enabled' or exists (
-          select 1 from deliveries d
-          where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
-            and d.kind <> 'replay'))
-      order by r.tenant, r.stream limit \${take} for no key update of r skip locked`,
-    after: `or r.cursor < (select head from tenants where id = r.tenant))
-        and (s.status = 'enabled' or exists (
-          select 1 from deliveries d
-          where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
-            and d.kind <> 'replay'))
-      order by r.tenant, r.stream limit \${take}`,
+    file: 'store/directory/claims.ts',
+    before: "postgres: 'for no key update of r skip locked' });",
+    after: "postgres: '' });",
     killedBy: shared('a stream that another process is claiming is skipped at once'),
   },
   {
     name: 'PostgreSQL: a cursor that passes a change its owner has not seen',
-    file: 'store/postgres/runs.ts',
-    before: 'const cursor = Math.min(request.cursor, cursorMax(run, request.version));',
+    file: 'store/directory/runs.ts',
+    before: 'const cursor = Math.min(request.cursor, limits[index] ?? Infinity);',
     after: 'const { cursor } = request;',
     killedBy: contract('unseen change: raiseCursors raises the cursor only up to the change'),
   },
   {
     name: 'PostgreSQL: a cursor raised by a former owner',
-    file: 'store/postgres/runs.ts',
+    file: 'store/directory/runs.ts',
     before: 'run?.epoch === request.epoch && run.run === request.run && run.owner !== null;',
     after: 'run?.run === request.run && run.owner !== null;',
     killedBy: contract('raiseCursors: a former owner or a former run raises nothing'),
   },
   {
     name: 'PostgreSQL: a lease judged by the clock of events',
-    file: 'store/postgres/claims.ts',
-    before: 'select id from nodes where not freed and lease_until <= clock_timestamp()',
-    after:
-      'select id from nodes where not freed and lease_until <= to_timestamp(leat_now() / 1000.0)',
+    file: 'store/directory/nodes.ts',
+    before: "postgres: 'not freed and lease_until <= clock_timestamp()',",
+    after: "postgres: 'not freed and lease_until <= to_timestamp(leat_now() / 1000.0)',",
     killedBy: contract(
       'heartbeat: no other node takes the streams while the lease lasts, any node does afterwards',
     ),
   },
   {
     name: 'PostgreSQL: streams given up that another node owns by now',
-    file: 'store/postgres/ownership.ts',
-    before: `where r.tenant = u.tenant and r.stream = u.stream and r.epoch = u.epoch
-      and r.owner = \${node.id}\`;`,
-    after: 'where r.tenant = u.tenant and r.stream = u.stream`;',
+    file: 'store/directory/ownership.ts',
+    before: 'where owner = ${node.id} and (tenant, stream, epoch) in ${amongClaims(last)}`;',
+    after: 'where (tenant, stream) in ${amongStreams(last)}`;',
     killedBy: contract('release: leaves a stream that another node owns by now'),
   },
   {
     name: 'PostgreSQL: a cancelled replay whose deliveries stay',
     file: 'store/directory/replays.ts',
     before: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is not null\`,
-    runs.noteChange`,
+    noteChanges`,
     after: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is null\`,
-    runs.noteChange`,
+    noteChanges`,
     killedBy: deliveries(
       'cancel: drops waiting deliveries, and results of attempts in progress are history',
     ),
@@ -178,9 +166,9 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a change that is not reported to its owner',
-    file: 'store/postgres/runs.ts',
-    before: 'update runs set unseen = true',
-    after: 'update runs set unseen = false',
+    file: 'store/directory/runs.ts',
+    before: 'update runs set unseen = ${true}',
+    after: 'update runs set unseen = ${false}',
     killedBy: contract('heartbeat: returns changed streams until the node has read them again'),
   },
   {
@@ -194,9 +182,9 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: runs that are read without a lock',
-    file: 'store/postgres/runs.ts',
-    before: 'order by tenant, stream for no key update`',
-    after: 'order by tenant, stream`',
+    file: 'store/directory/runs.ts',
+    before: 'order by tenant, stream for no key update`),',
+    after: 'order by tenant, stream`),',
     killedBy: deliveries(
       'redeliver: accepts exactly one of several concurrent requests for one failure',
     ),
@@ -210,9 +198,9 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a repeated claim that takes more streams',
-    file: 'store/postgres/claims.ts',
-    before: 'if (!(await beginsClaim(tx, node, request))) {',
-    after: "if (!(await beginsClaim(tx, node, request)) && node.id === '') {",
+    file: 'store/directory/claims.ts',
+    before: "if (!(yield* engine.beginStep(node, 'claim', request.claim))) {",
+    after: "if (!(yield* engine.beginStep(node, 'claim', request.claim)) && node.id === '') {",
     killedBy: contract('claim: a repeat takes nothing new and returns what the first took'),
   },
   {

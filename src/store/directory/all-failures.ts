@@ -10,11 +10,9 @@ import { oneOf } from './dialect.ts';
 import { createFailureGroups } from './failure-groups.ts';
 import { selects } from './failure-selection.ts';
 import { type FailureReader, type FailureRow, firstFailures, rowColumns } from './failures.ts';
-import type { Runs } from './runs.ts';
 
 interface Deps extends On {
   readonly failures: FailureReader;
-  readonly runs: Pick<Runs, 'now'>;
 }
 
 /** Creates the queries of the failures of all streams. */

@@ -1,5 +1,8 @@
+import type { Attempt, LogEvent, NewEvent, Node } from '../../core/types.ts';
 import type { BoundedPage, NumberedPage } from '../port/page.ts';
+import type { HistoryEvent } from '../rows/attempts.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
+import type { Run } from '../rows/runs.ts';
 import type { Value } from './dialect.ts';
 
 /**
@@ -31,6 +34,8 @@ export interface Purposes {
   readonly access: Reads;
   /** What the node that owns a stream needs to deliver. */
   readonly delivering: Commands;
+  /** Joining, heartbeats and leaving of nodes. */
+  readonly lease: Commands;
 }
 
 /** What every command is made from. */
@@ -88,7 +93,14 @@ type NoPage<T> = [Extract<T, { readonly items: readonly unknown[] }>] extends [n
  */
 export type Durability = 'durable' | 'confirmed' | 'settling' | 'relaxed';
 
-export type Step = Statement<unknown> | PageRead<unknown> | Lock | Call<unknown>;
+export type Step =
+  | Statement<unknown>
+  | PageRead<unknown>
+  | ServerOnly<unknown>
+  | Lock
+  | LockTimeout
+  | EngineStep
+  | Command<unknown>;
 
 /** Statements as tagged templates next to their one use. Values are bound, never pasted. */
 export const sql = {
@@ -162,15 +174,55 @@ export class Lock {
   }
 }
 
-/**
- * Calls a function of the engine, for what it also does in commands of its own. The function
- * receives the connection of the transaction, as the engine has it.
- */
-export class Call<T, Connection = never> {
-  readonly work: (connection: Connection) => T | Promise<T>;
+/** Limits how long the statements of the transaction wait for locks. */
+export class LockTimeout {
+  readonly ms: number;
 
-  constructor(work: (connection: Connection) => T | Promise<T>) {
-    this.work = work;
+  constructor(ms: number) {
+    this.ms = ms;
+  }
+
+  *[Symbol.iterator](): Command<void> {
+    yield this;
+  }
+}
+
+/** A statement that SQLite does without: one writer needs no locks, and one process tells no others. */
+export class ServerOnly<T> {
+  readonly statement: Statement<T>;
+
+  constructor(statement: Statement<T>) {
+    this.statement = statement;
+  }
+
+  *[Symbol.iterator](): Command<T | undefined> {
+    return (yield this) as T | undefined;
+  }
+}
+
+/** What each engine has in a form of its own, made for settling and appending. */
+export interface EngineSteps {
+  /** Writes the changes of locked runs. */
+  writeRuns(runs: readonly Run[]): void;
+  /** Adds the same entry to the history of each of these deliveries of a stream. */
+  addEntries(run: Run, events: readonly HistoryEvent[], entry: Attempt): void;
+  /**
+   * Appends events. Returns those that are new: hint at them after the commit. Throws `StoreTenantGone`, and
+   * `StoreContentRefused` when the content is at fault.
+   */
+  append(tenant: number, events: readonly NewEvent[]): readonly LogEvent[];
+  /** Notes that a node does a step; false when it has done it before, or in a former incarnation. */
+  beginStep(node: Node, kind: 'claim', number: number): boolean;
+}
+
+/** One of them; `yield*` returns its result. */
+export class EngineStep<T = unknown> {
+  readonly name: keyof EngineSteps;
+  readonly values: readonly unknown[];
+
+  constructor(name: keyof EngineSteps, values: readonly unknown[]) {
+    this.name = name;
+    this.values = values;
   }
 
   *[Symbol.iterator](): Command<T> {
@@ -178,20 +230,55 @@ export class Call<T, Connection = never> {
   }
 }
 
-/** Sends steps at the same time where the engine can, in order, and returns their results. */
-export function* together<Results extends readonly unknown[]>(
-  ...steps: { readonly [Index in keyof Results]: StepTo<Results[Index]> }
-): Command<Results> {
-  return (yield steps) as Results;
+type Yielded<Name extends keyof EngineSteps> = (
+  ...values: Parameters<EngineSteps[Name]>
+) => EngineStep<ReturnType<EngineSteps[Name]>>;
+
+export const engine: { readonly [Name in keyof EngineSteps]: Yielded<Name> } = {
+  writeRuns: (...values) => new EngineStep('writeRuns', values),
+  addEntries: (...values) => new EngineStep('addEntries', values),
+  append: (...values) => new EngineStep('append', values),
+  beginStep: (...values) => new EngineStep('beginStep', values),
+};
+
+/** The steps as an engine has them, on the connection of the transaction. */
+export type StepsOn<Connection> = {
+  readonly [Name in keyof EngineSteps]: (
+    connection: Connection,
+    ...values: Parameters<EngineSteps[Name]>
+  ) => ReturnType<EngineSteps[Name]> | Promise<ReturnType<EngineSteps[Name]>>;
+};
+
+/** Does a step in the form of an engine. */
+export function inEngine<Connection>(
+  steps: StepsOn<Connection>,
+  connection: Connection,
+  { name, values }: EngineStep,
+): unknown {
+  const step = steps[name] as (connection: Connection, ...values: readonly unknown[]) => unknown;
+  return step(connection, ...values);
+}
+
+/** Sends steps, or the steps of commands, at the same time where the engine can, and returns their results. */
+export function* together<Steps extends readonly Step[]>(
+  ...steps: Steps
+): Command<{ -readonly [Index in keyof Steps]: ResultOf<Steps[Index]> }> {
+  return (yield steps) as { -readonly [Index in keyof Steps]: ResultOf<Steps[Index]> };
+}
+
+type ResultOf<S> = S extends { [Symbol.iterator](): Iterator<unknown, infer T, unknown> }
+  ? T
+  : never;
+
+/** Whether a step is a command of its own. */
+export function isCommand(step: Step): step is Command<unknown> {
+  return 'next' in step;
 }
 
 /** Whether a command waits for several results at once. */
 export function isList(step: Step | readonly Step[]): step is readonly Step[] {
   return Array.isArray(step);
 }
-
-/** A step with a result of this type. */
-type StepTo<T> = Step & { [Symbol.iterator](): Command<T> };
 
 /** Reads a page by number along with the number of all rows. */
 export function* numberedPage<Row, Item>(

@@ -5,18 +5,16 @@ import { type Command, type On, sql, together } from './command.ts';
 import { dayColumns, newDays } from './history.ts';
 import type { Targeted } from './recording.ts';
 import { redeliver, redeliverMany } from './redelivery.ts';
-import type { Runs } from './runs.ts';
+import { lockRun, noteDue, storeNow } from './runs.ts';
 import { bringForward, makeWaitingDue, releaseWaiting, stepMax } from './waiting.ts';
 
 export interface DeliveryDeps extends On {
-  readonly runs: Runs;
   readonly hint: (hint: Hint) => void;
 }
 
 /** Creates the commands that make deliveries due on request, and before their time. */
 export function createDeliveryStore({
   on,
-  runs,
   hint,
 }: DeliveryDeps): Omit<
   DeliveryStore,
@@ -26,32 +24,30 @@ export function createDeliveryStore({
   return {
     redeliver: async (tenant, stream, eventId, allHaveSchedule = false) => {
       const result = await transact('durable', () =>
-        redeliver(runs, tenant, stream, eventId, allHaveSchedule),
+        redeliver(tenant, stream, eventId, allHaveSchedule),
       );
       if (result === 'accepted') hint({ kind: 'stream', tenant, stream });
       return result;
     },
     redeliverMany: async (tenant, stream, filter) => {
-      const count = await transact('durable', () => redeliverMany(runs, tenant, stream, filter));
+      const count = await transact('durable', () => redeliverMany(tenant, stream, filter));
       if (count > 0) hint({ kind: 'stream', tenant, stream });
       return count;
     },
     retryNow: async (tenant, stream) => {
-      let due = await transact('durable', () => makeWaitingDue(runs, tenant, stream));
+      let due = await transact('durable', () => makeWaitingDue(tenant, stream));
       for (let last = due; last === stepMax; due += last) {
         // A synchronous engine does not yield by itself.
         await yieldToEventLoop();
-        last = (await transact('durable', () => goOn(makeWaitingDue(runs, tenant, stream)))).count;
+        last = (await transact('durable', () => goOn(makeWaitingDue(tenant, stream)))).count;
       }
       if (due > 0) hint({ kind: 'stream', tenant, stream });
       return due;
     },
-    releaseWaiting: (request) =>
-      on.delivering.transact('settling', () => releaseWaiting(runs, request)),
-    bringForward: (request) =>
-      on.delivering.transact('settling', () => bringForward(runs, request)),
+    releaseWaiting: (request) => on.delivering.transact('settling', () => releaseWaiting(request)),
+    bringForward: (request) => on.delivering.transact('settling', () => bringForward(request)),
     addTest: async (tenant, stream, event) => {
-      const result = await transact('durable', () => addTest(runs, tenant, stream, event));
+      const result = await transact('durable', () => addTest(tenant, stream, event));
       if (result === 'accepted') hint({ kind: 'stream', tenant, stream });
       return result;
     },
@@ -65,12 +61,11 @@ function* goOn(step: Command<number>): Command<Targeted & { readonly count: numb
 
 /** A test starts as a row: due now, with its body, and never in the log. */
 function* addTest(
-  runs: Runs,
   tenant: number,
   stream: string,
   event: Parameters<DeliveryStore['addTest']>[2],
 ): Command<Awaited<ReturnType<DeliveryStore['addTest']>>> {
-  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+  const [run, now] = yield* together(lockRun(tenant, stream), storeNow());
   if (run === undefined) return 'unknown';
   if (run.status === 'disabled') return 'disabled';
   yield* together(
@@ -79,7 +74,7 @@ function* addTest(
         body, trace ${dayColumns})
       values (${tenant}, ${stream}, ${event.id}, ${event.type}, ${event.time}, 'test', 'retrying',
         1, ${now}, ${event.body}, ${event.trace} ${newDays(now)})`,
-    runs.noteDue(run),
+    noteDue(run),
   );
   return 'accepted';
 }

@@ -122,6 +122,9 @@ export function listed(list: readonly string[]): Fragment {
 /** The aggregate that returns a list as JSON. */
 export const jsonList = perDialect({ sqlite: 'json_group_array', postgres: 'json_agg' });
 
+/** Returns a JSON array of its arguments. */
+export const jsonRow = perDialect({ sqlite: 'json_array', postgres: 'json_build_array' });
+
 /** Returns the values of a {@link jsonList}. */
 export function listOf<T>(list: string | null | undefined): T[] {
   return JSON.parse(list ?? '[]') as T[];

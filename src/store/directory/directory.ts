@@ -25,8 +25,8 @@ import { recordingOn } from './recording.ts';
 import { createRedeliveryStore } from './redeliveries.ts';
 import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
-import type { Runs } from './runs.ts';
 import { createSecretStore, type SecretDeps } from './secrets.ts';
+import { createOwnershipStore, type OwnershipDeps } from './ownership.ts';
 import { createStreamStore, type StreamDeps } from './streams.ts';
 import { createTenantStore, type TenantDeps } from './tenants.ts';
 import { createUserStore, type UserDeps } from './users.ts';
@@ -44,14 +44,13 @@ export interface DirectoryDeps extends On {
   readonly report: KeyStoreDeps['report'];
   readonly removals: TenantDeps['removals'];
   readonly engine: OverviewDeps['engine'];
-  readonly runs: Runs;
   readonly readCache: StreamDeps['readCache'];
   readonly failures: FailureReader;
   readonly defer: StreamDeps['defer'];
   readonly countMax: StreamDeps['countMax'];
   readonly liveNodes?: SecretDeps['liveNodes'];
   readonly liveVersions?: StreamDeps['liveVersions'];
-  readonly append: UserDeps['append'];
+  readonly ofNodes: OwnershipDeps['ofNodes'];
   readonly userChanges: UserDeps['userChanges'];
 }
 
@@ -72,6 +71,7 @@ export function createDirectory(deps: DirectoryDeps) {
     deliveryStats: createDeliveryStatsStore(deps),
     eventTypes: createEventTypeStore(deps),
     overview: createOverviewStore(deps),
+    ownership: createOwnershipStore(deps),
     streams: createStreamStore(deps),
     dismissals: createDismissalStore(deps),
     eventLog: createEventLogStore(deps),

@@ -3,11 +3,11 @@ import { disabledMessage, healthAfterDisabling } from '../../core/health.ts';
 import type { Attempt, Health } from '../../core/types.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
-import { type Command, sql, together } from './command.ts';
+import { type Command, engine, sql, together } from './command.ts';
 import { byDue } from './delivery-indexes.ts';
 import { forUpdate } from './dialect.ts';
 import { entryAt } from './history.ts';
-import type { Runs } from './runs.ts';
+import { countFailed } from './runs.ts';
 
 /**
  * Turns first and test deliveries of a stream that was disabled into failures, each with an entry
@@ -15,12 +15,7 @@ import type { Runs } from './runs.ts';
  * attempt when the stream is disabled. `parked`: those whose attempt ended with a former owner.
  * Returns the health after that; the caller, who has the run locked, writes it.
  */
-export function* failWaiting(
-  runs: Pick<Runs, 'addEntries' | 'countFailed'>,
-  run: Run,
-  state: 'retrying' | 'parked',
-  now: Millis,
-): Command<Health> {
+export function* failWaiting(run: Run, state: 'retrying' | 'parked', now: Millis): Command<Health> {
   const { tenant, stream } = run;
   const [waiting] = yield* together(
     sql.all<HistoryEvent>`
@@ -36,8 +31,8 @@ export function* failWaiting(
   );
   if (waiting.length === 0) return run.health;
   yield* together(
-    runs.addEntries(run, waiting, disabledAt(now)),
-    runs.countFailed(run, waiting.length, now),
+    engine.addEntries(run, waiting, disabledAt(now)),
+    countFailed(run, waiting.length, now),
   );
   return healthAfterDisabling(run.health, waiting.length);
 }

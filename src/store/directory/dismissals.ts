@@ -7,7 +7,7 @@ import type { HistoryEvent } from '../rows/attempts.ts';
 import { storedCode } from '../rows/failures.ts';
 import type { Run } from '../rows/runs.ts';
 import { firstToWaitFor, splitForDismissal } from '../rules/dismissal.ts';
-import { type Command, sql, type Statement, together } from './command.ts';
+import { type Command, engine, sql, type Statement, together } from './command.ts';
 import { oneOf, verbatim } from './dialect.ts';
 import { stepMax } from './failure-counts.ts';
 import { selects } from './failure-selection.ts';
@@ -21,7 +21,7 @@ import {
 import { type FailureReader, type FailureRow, rowColumns } from './failures.ts';
 import { noteDismissed } from './past-selections.ts';
 import { beginReopening, isReopening, stepReopening } from './reopening.ts';
-import type { Runs } from './runs.ts';
+import { noteChanges } from './runs.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
 export interface DismissalDeps extends VersionDeps, WorkDeps {
@@ -46,7 +46,7 @@ export function createDismissalStore(deps: DismissalDeps): DismissalStore {
     step: async (tenant, id) => {
       const key = { tenant, id };
       if (!(await read(isReopening(key)))) return work.step(tenant, id);
-      const { result, stream } = await transact('durable', () => stepReopening(deps.runs, key));
+      const { result, stream } = await transact('durable', () => stepReopening(key));
       if (stream !== undefined) deps.hint({ kind: 'stream', tenant, stream });
       return result;
     },
@@ -174,7 +174,7 @@ function kindOf(deps: DismissalDeps): WorkKind {
       const waitsFor = firstToWaitFor(failures, run.cursor, step);
       const ready = waitsFor < 0 ? failures : failures.slice(0, waitsFor);
       const { dismissed, skipped } = splitForDismissal(ready, run.cursor);
-      if (dismissed.length > 0) yield* close(deps.runs, run, dismissed, step);
+      if (dismissed.length > 0) yield* close(run, dismissed, step);
       return { begun: dismissed.length, skipped, waitsFor };
     },
   };
@@ -182,7 +182,6 @@ function kindOf(deps: DismissalDeps): WorkKind {
 
 /** Closes failures of a stream. */
 function* close(
-  runs: Runs,
   run: Run,
   dismissed: readonly HistoryEvent[],
   { id, now }: Pick<WorkStep, 'id' | 'now'>,
@@ -195,10 +194,10 @@ function* close(
     sql.run`
       delete from deliveries
       where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(ids)}`,
-    runs.addEntries(run, dismissed, { ...entry, status: undefined, error: undefined }),
-    runs.write({ ...run, health: healthAfterDismissing(run.health, dismissed.length) }),
+    engine.addEntries(run, dismissed, { ...entry, status: undefined, error: undefined }),
+    engine.writeRuns([{ ...run, health: healthAfterDismissing(run.health, dismissed.length) }]),
     // Its owner may hold events back because of them.
-    runs.noteChange(run),
+    noteChanges([run]),
     sql.run`
       update dismissal_streams set dismissed = dismissed + ${dismissed.length}
       where tenant = ${tenant} and id = ${id} and stream = ${stream}`,

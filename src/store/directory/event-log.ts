@@ -7,19 +7,17 @@ import { type Command, PageRead, sql, type Statement } from './command.ts';
 import { oneOf, perDialect, postgresOnly } from './dialect.ts';
 import { createEventDeliveries, type EventDeliveryDeps } from './event-deliveries.ts';
 import { createPastPruner } from './past-selections.ts';
-import type { Range, Runs, Stretch } from './runs.ts';
+import { oldestAfter, type Range, type Stretch, stretchOf } from './runs.ts';
 import { createStreamAttempts } from './stream-attempts.ts';
 
-export interface EventLogDeps extends EventDeliveryDeps {
-  readonly runs: Runs;
-}
+export interface EventLogDeps extends EventDeliveryDeps {}
 
 /** Creates the queries of what became of events. */
 export function createEventLogStore(deps: EventLogDeps): EventLogStore {
-  const { on, runs } = deps;
+  const { on } = deps;
   const { lists } = on;
   return {
-    newest: (tenant, query) => lists.read(newest(runs, tenant, query)),
+    newest: (tenant, query) => lists.read(newest(tenant, query)),
     find: (tenant, eventId) =>
       lists.bounded(
         async () =>
@@ -46,13 +44,13 @@ interface EventRow {
 /** Offsets that one query scans for events of some types: some milliseconds. */
 const scanMax = 2_000;
 
-function* newest(runs: Runs, tenant: number, query: NewestQuery): Command<NewestEvents> {
+function* newest(tenant: number, query: NewestQuery): Command<NewestEvents> {
   const { before, types, take, bytesMax } = query;
-  const oldest = yield* runs.oldestAfter(tenant, query.after);
+  const oldest = yield* oldestAfter(tenant, query.after);
   const scanned = types === undefined ? take : scanMax;
   const lowest = Math.max(oldest - 1, before - 1 - scanned);
   if (lowest >= before - 1) return { events: [], scannedTo: before, isEnd: true };
-  const { after, inDays } = yield* lastStretch(runs, tenant, { after: lowest, upTo: before - 1 });
+  const { after, inDays } = yield* lastStretch(tenant, { after: lowest, upTo: before - 1 });
   const { rows, hasMore }: BoundedRows<EventRow> = yield* new PageRead<EventRow>({
     take,
     bytesMax,
@@ -71,12 +69,11 @@ function* newest(runs: Runs, tenant: number, query: NewestQuery): Command<Newest
 
 /** Returns the end of a range, as much of it as one statement may read. */
 export function* lastStretch(
-  runs: Runs,
   tenant: number,
   { after, upTo }: Range,
 ): Command<Pick<Range, 'after'> & Pick<Stretch, 'inDays'>> {
   for (let from = after; ;) {
-    const stretch = yield* runs.stretch(tenant, { after: from, upTo });
+    const stretch = yield* stretchOf(tenant, { after: from, upTo });
     if (stretch.upTo >= upTo) return { after: from, inDays: stretch.inDays };
     from = stretch.upTo;
   }

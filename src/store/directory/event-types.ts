@@ -9,17 +9,15 @@ import {
 import { type Command, type On, sql } from './command.ts';
 import { listedRows, oneOfNumbers, postgresOnly } from './dialect.ts';
 import { lastStretch, logRow } from './event-log.ts';
-import type { Runs } from './runs.ts';
+import { headOf, oldestAfter } from './runs.ts';
 
-export interface EventTypeDeps extends On {
-  readonly runs: Runs;
-}
+export interface EventTypeDeps extends On {}
 
 /** Creates the store of the types of events. */
-export function createEventTypeStore({ on, runs }: EventTypeDeps): EventTypeStore {
+export function createEventTypeStore({ on }: EventTypeDeps): EventTypeStore {
   return {
     record: (seen) => on.commands.transact('relaxed', () => record(seen)),
-    list: (tenant, query) => on.lists.read(list(runs, tenant, query)),
+    list: (tenant, query) => on.lists.read(list(tenant, query)),
   };
 }
 
@@ -52,14 +50,13 @@ interface TypeRow {
 const newestMax = 2_000;
 
 function* list(
-  runs: Runs,
   tenant: number,
   { after = '', take, isSampled }: Parameters<EventTypeStore['list']>[1],
 ): Command<ListedType[]> {
   const recorded = yield* sql.all<TypeRow>`
     select type, last_offset as "offset", last_seen_at as at from event_types
     where tenant = ${tenant} and type > ${after} order by type limit ${take}`;
-  const newest = yield* typesOfNewest(runs, tenant);
+  const newest = yield* typesOfNewest(tenant);
   const rows = new Map(recorded.map((row) => [row.type, row]));
   // The recorded one may be older.
   for (const row of newest) if (row.type > after) rows.set(row.type, row);
@@ -71,11 +68,11 @@ function* list(
   return types.map(({ type, offset, at }) => ({ type, at, body: bodies.get(offset) }));
 }
 
-function* typesOfNewest(runs: Runs, tenant: number): Command<readonly TypeRow[]> {
-  const head = yield* runs.head(tenant);
-  const oldest = yield* runs.oldestAfter(tenant, Math.max(0, head - newestMax));
+function* typesOfNewest(tenant: number): Command<readonly TypeRow[]> {
+  const head = yield* headOf(tenant);
+  const oldest = yield* oldestAfter(tenant, Math.max(0, head - newestMax));
   if (oldest > head) return [];
-  const { after, inDays } = yield* lastStretch(runs, tenant, { after: oldest - 1, upTo: head });
+  const { after, inDays } = yield* lastStretch(tenant, { after: oldest - 1, upTo: head });
   return yield* sql.all<TypeRow>`
     select type, max("offset") as "offset", max(published_at) as at from events
     where tenant = ${tenant} and "offset" > ${after} and "offset" <= ${head} ${inDays}

@@ -7,7 +7,7 @@ import type { HistoryEvent } from '../rows/attempts.ts';
 import { type Command, type Commands, type Reads, sql, together } from './command.ts';
 import { oneOf } from './dialect.ts';
 import { hasCode, selects } from './failure-selection.ts';
-import type { Runs } from './runs.ts';
+import { storeNow } from './runs.ts';
 
 /** Failures that are read at once: some milliseconds. */
 export const stepMax = 500;
@@ -32,7 +32,6 @@ export interface CountedStream {
 
 interface Deps {
   readonly commands: Reads;
-  readonly runs: Pick<Runs, 'now'>;
 }
 
 /**
@@ -40,10 +39,10 @@ interface Deps {
  * reading the failures, some at a time with other work in between.
  */
 export async function countFailures(
-  { commands: { read }, runs }: Deps,
+  { commands: { read } }: Deps,
   { tenant, streams: among, selection }: Omit<NewFailureWork, 'id' | 'createdBy'>,
 ): Promise<Counted> {
-  const { present, newest, streams } = await read(openNow(runs, tenant, among, selection.codes));
+  const { present, newest, streams } = await read(openNow(tenant, among, selection.codes));
   const failedTo = Math.min(selection.failedTo ?? present, present);
   const bounded = { ...selection, failedTo };
   if (failedTo > newest && countsSuffice(selection)) {
@@ -75,7 +74,6 @@ interface OpenStream extends CountedStream {
 
 /** Reads the counters of failures, and the instant that excludes later failures. */
 function* openNow(
-  runs: Deps['runs'],
   tenant: number,
   among: readonly string[] | undefined,
   codes: readonly string[] | undefined,
@@ -85,7 +83,7 @@ function* openNow(
   readonly streams: readonly OpenStream[];
 }> {
   const [now, last, streams] = yield* together(
-    runs.now(),
+    storeNow(),
     sql.get<{ at: Millis | null }>`
       select max(listed_at) as at from deliveries where tenant = ${tenant} and listed_at is not null`,
     sql.all<OpenStream>`

@@ -7,22 +7,17 @@ import { storedCode } from '../rows/failures.ts';
 import { type Command, type On, sql, type Reads } from './command.ts';
 import { Fragment, jsonOf, oneOf, piece } from './dialect.ts';
 import { type FailureReader, type FailureRow, rowColumns } from './failures.ts';
-import type { Runs } from './runs.ts';
+import { storeNow } from './runs.ts';
 
 interface Deps extends On {
   readonly failures: FailureReader;
-  readonly runs: Pick<Runs, 'now'>;
 }
 
 /** Creates the query of failures by cause. Triggers of the engines keep the counters. */
-export function createFailureGroups({
-  on: { lists },
-  failures,
-  runs,
-}: Deps): FailureStore['groups'] {
+export function createFailureGroups({ on: { lists }, failures }: Deps): FailureStore['groups'] {
   return (tenant, query) =>
     lists.bounded(async () => {
-      const now = await lists.read(present(runs));
+      const now = await lists.read(present());
       const { groups, total, next } = await page(lists, tenant, query);
       const found = await lists.read(samplesOf(tenant, groups, failures));
       const byGroup = new Map(found.map((row) => [nameOf(row), row]));
@@ -47,8 +42,8 @@ function nameOf({ stream, code }: Pick<StoredGroup, 'stream' | 'code'>): string 
   return `${stream} ${code}`;
 }
 
-function* present(runs: Deps['runs']): Command<Millis> {
-  return yield* runs.now();
+function* present(): Command<Millis> {
+  return yield* storeNow();
 }
 
 interface StoredGroup extends Pick<GroupKey, 'stream' | 'code'> {

@@ -19,7 +19,7 @@ import {
 } from './failure-counts.ts';
 import { horizonOf } from './horizon.ts';
 import type { Targeted } from './recording.ts';
-import type { Runs } from './runs.ts';
+import { lockRun, storeNow } from './runs.ts';
 
 /** One kind of requests about many failures: its tables, and what it does with failures. */
 export interface WorkKind {
@@ -56,22 +56,21 @@ interface Acted {
 }
 
 export interface WorkDeps extends On {
-  readonly runs: Runs;
   readonly hint: (hint: Hint) => void;
 }
 
 /** Creates the commands that redeliveries and dismissals have in common. */
 export function createFailureWork(deps: WorkDeps, kind: WorkKind): FailureWorkStore {
-  const { on, runs, hint } = deps;
+  const { on, hint } = deps;
   const { read, transact } = on.commands;
   return {
     create: async (request) => {
-      const counted = await countFailures({ commands: on.commands, runs }, request);
-      const result = await transact('durable', () => create(runs, kind, request, counted));
+      const counted = await countFailures({ commands: on.commands }, request);
+      const result = await transact('durable', () => create(kind, request, counted));
       return 'refused' in result ? result : 'accepted';
     },
     step: async (tenant, id) => {
-      const { result, stream } = await transact('durable', () => step(runs, kind, tenant, id));
+      const { result, stream } = await transact('durable', () => step(kind, tenant, id));
       if (stream !== undefined) hint({ kind: 'stream', tenant, stream });
       return result;
     },
@@ -89,13 +88,12 @@ const targetsMax = 1000;
 type Created = Targeted | { readonly refused: 'too_many' | 'older_nodes' };
 
 function* create(
-  runs: Runs,
   kind: WorkKind,
   { tenant, id, createdBy }: NewFailureWork,
   { selection, streams, isAtLeast }: Counted,
 ): Command<Created> {
   const [now, open] = yield* together(
-    runs.now(),
+    storeNow(),
     sql.get<{ count: number }>`
       select count(*) as count from ${kind.requests} where tenant = ${tenant} and work <> 'none'`,
   );
@@ -144,7 +142,7 @@ interface Stepped {
 }
 
 /** Does the next work of a request: some failures of one stream. */
-function* step(runs: Runs, kind: WorkKind, tenant: number, id: string): Command<Stepped> {
+function* step(kind: WorkKind, tenant: number, id: string): Command<Stepped> {
   const row = yield* sql.get<WorkRow>`
     select selection, work, position, after_at, after_event, created_at from ${kind.requests}
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
@@ -160,7 +158,7 @@ function* step(runs: Runs, kind: WorkKind, tenant: number, id: string): Command<
   const { stream } = next;
   // The end belongs to the step that does the last work: a process may crash after it.
   const passed = { work: later === undefined ? 'none' : row.work, position: stream } as const;
-  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+  const [run, now] = yield* together(lockRun(tenant, stream), storeNow());
   if (run === undefined) {
     yield* leaveWork(kind, { tenant, stream, id });
     yield* moveTo(kind, { tenant, id }, { ...passed, after: firstKey });

@@ -3,27 +3,25 @@ import type { Hint } from '../port/hints.ts';
 import type { LaggingStream, UpkeepStore } from '../port/upkeep.ts';
 import { disabledEntry } from '../rules/audit-log.ts';
 import { record } from './audit-log.ts';
-import { type Command, type On, sql, together } from './command.ts';
+import { type Command, engine, type On, sql, together } from './command.ts';
 import { Fragment, larger, piece } from './dialect.ts';
 import { failWaiting } from './disabling.ts';
 import { horizonOf } from './horizon.ts';
-import type { Runs } from './runs.ts';
+import { lockRun, noteChanges, storeNow } from './runs.ts';
 
 export interface LagDeps extends On {
-  readonly runs: Runs;
   readonly hint: (hint: Hint) => void;
 }
 
 /** Creates the commands that enforce the bound on lag. */
 export function createLagStore({
   on: { commands },
-  runs,
   hint,
 }: LagDeps): Pick<UpkeepStore, 'lagging' | 'disableLagging'> {
   return {
     lagging: (query) => commands.read(lagging(query)),
     disableLagging: async (lag) => {
-      const isDisabled = await commands.transact('durable', () => disableLagging(runs, lag));
+      const isDisabled = await commands.transact('durable', () => disableLagging(lag));
       if (isDisabled) hint({ kind: 'stream', tenant: lag.tenant, stream: lag.stream });
       return isDisabled;
     },
@@ -83,19 +81,19 @@ function withOldest(before: Millis): Fragment {
  * Disables a stream that has not moved since it was listed. Its reported percentage stays recorded
  * until the alert about this is stored: see {@link lagging}.
  */
-function* disableLagging(runs: Runs, { tenant, stream, cursor }: LaggingStream): Command<boolean> {
-  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+function* disableLagging({ tenant, stream, cursor }: LaggingStream): Command<boolean> {
+  const [run, now] = yield* together(lockRun(tenant, stream), storeNow());
   if (run === undefined || run.status !== 'enabled' || run.cursor !== cursor) return false;
-  const health = yield* failWaiting(runs, run, 'retrying', now);
+  const health = yield* failWaiting(run, 'retrying', now);
   yield* together(
-    runs.write({ ...run, health }),
+    engine.writeRuns([{ ...run, health }]),
     sql.run`
       update streams set status = 'disabled', disabled_reason = 'lag', lag_at = ${now},
         disabled_since = ${now}, disabled_code = (
           select last_error_code from runs where tenant = ${tenant} and stream = ${stream}),
         version = version + 1, updated_at = ${larger}(${now}, updated_at + 1)
       where tenant = ${tenant} and id = ${stream}`,
-    runs.noteChange(run),
+    noteChanges([run]),
   );
   yield* record(disabledEntry(run, 'lag'));
   return true;

@@ -5,11 +5,10 @@ import { type Command, type Reads, sql } from './command.ts';
 import { Fragment, jsonOf, perDialect, piece } from './dialect.ts';
 import { type Block, blockEvents, blockOf, emptyBlock, endOf } from './log-blocks.ts';
 import type { Kept } from './read-cache.ts';
-import type { Runs } from './runs.ts';
+import { stretchOf } from './runs.ts';
 
 export interface LogTypesDeps {
   readonly commands: Reads;
-  readonly runs: Pick<Runs, 'stretch'>;
   readonly kept: Pick<Kept, 'blocks'>;
 }
 
@@ -117,7 +116,7 @@ export class LogTypes {
     const [first = 0] = blocks;
     const begin = Math.max(after, first * blockEvents - 1);
     const end = Math.min(head, endOf(blocks.at(-1) ?? first));
-    const { upTo, inDays } = yield* this.#deps.runs.stretch(this.#tenant, {
+    const { upTo, inDays } = yield* stretchOf(this.#tenant, {
       after: begin,
       upTo: end,
     });

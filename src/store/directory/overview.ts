@@ -5,19 +5,18 @@ import type { OverviewStore, StreamPosition, TenantOverview } from '../port/over
 import { type Command, type On, sql } from './command.ts';
 import { type Fragment, larger, oneOf, perDialect } from './dialect.ts';
 import { overdueStreams } from './overdue.ts';
-import type { Range, Runs } from './runs.ts';
+import { type Range, storeNow, stretchOf } from './runs.ts';
 
 export interface OverviewDeps extends On {
   /** The parts of which each engine has its own. */
   readonly engine: Pick<OverviewStore, 'engine' | 'server' | 'faults' | 'size'>;
-  readonly runs: Runs;
 }
 
 /** Creates the store of sizes and counts. Every query reads a bounded number of events. */
-export function createOverviewStore({ on, engine, runs }: OverviewDeps): OverviewStore {
+export function createOverviewStore({ on, engine }: OverviewDeps): OverviewStore {
   return {
     ...engine,
-    tenant: (id) => on.lists.read(overview(id, runs)),
+    tenant: (id) => on.lists.read(overview(id)),
     behind: (tenant, take) => on.lists.read(behind(tenant, take)),
   };
 }
@@ -53,7 +52,7 @@ interface OverviewRow extends Pick<TenantOverview['streams'], 'enabled' | 'disab
   readonly since: Millis | null;
 }
 
-function* overview(tenant: number, runs: Runs): Command<TenantOverview | undefined> {
+function* overview(tenant: number): Command<TenantOverview | undefined> {
   const row = yield* sql.get<OverviewRow>`
     select t.*, case when head > pruned then last_published_at end as newest,
       ${afterPruned} as oldest, ${afterCursor} as since
@@ -71,12 +70,12 @@ function* overview(tenant: number, runs: Runs): Command<TenantOverview | undefin
       where log.id = ${tenant}) as t`;
   if (row === undefined) return undefined;
   const { head, pruned, passed, enabled, disabled } = row;
-  const failing = yield* countFailing(runs, tenant);
+  const failing = yield* countFailing(tenant);
   const events = head - pruned;
   return {
     head,
     events,
-    aboutBytes: Math.round(events * (yield* averageBytes(runs, tenant, row))),
+    aboutBytes: Math.round(events * (yield* averageBytes(tenant, row))),
     oldestPublishedAt: row.oldest ?? undefined,
     newestPublishedAt: row.newest ?? undefined,
     streams: { enabled: enabled - failing, failing, disabled },
@@ -93,8 +92,8 @@ interface FailingRow {
 }
 
 /** Counts the streams that fail among those that are enabled and not paused. */
-function* countFailing(runs: Runs, tenant: number): Command<number> {
-  const now = yield* runs.now();
+function* countFailing(tenant: number): Command<number> {
+  const now = yield* storeNow();
   const overdue = yield* overdueStreams(tenant, now);
   const sinceOf = new Map(overdue.map(({ id, since }) => [id, since]));
   const rows = yield* sql.all<FailingRow>`
@@ -117,21 +116,20 @@ function* countFailing(runs: Runs, tenant: number): Command<number> {
 }
 
 /** Returns the bytes of a body, averaged over the oldest and the newest hundred. */
-function* averageBytes(runs: Runs, tenant: number, { head, pruned }: OverviewRow): Command<number> {
+function* averageBytes(tenant: number, { head, pruned }: OverviewRow): Command<number> {
   const first = { after: pruned, upTo: Math.min(pruned + 100, head) };
   const last = { after: Math.max(head - 100, pruned + 100), upTo: head };
-  const oldest = yield* bodiesOf(runs, tenant, first);
-  const newest = yield* bodiesOf(runs, tenant, last);
+  const oldest = yield* bodiesOf(tenant, first);
+  const newest = yield* bodiesOf(tenant, last);
   return (oldest.bytes + newest.bytes) / Math.max(oldest.count + newest.count, 1);
 }
 
 /** Counts the bodies of a range, or those of them in few days. */
 function* bodiesOf(
-  runs: Runs,
   tenant: number,
   range: Range,
 ): Command<{ readonly bytes: number; readonly count: number }> {
-  const { upTo, inDays } = yield* runs.stretch(tenant, range);
+  const { upTo, inDays } = yield* stretchOf(tenant, range);
   const row = yield* sql.get<{ bytes: number; count: number }>`
     select cast(coalesce(sum(octet_length(body)), 0) as bigint) as bytes, count(*) as count
     from events where tenant = ${tenant} and "offset" > ${range.after} and "offset" <= ${upTo} ${inDays}`;

@@ -3,11 +3,9 @@ import type { Offset, Subscription } from '../../core/types.ts';
 import type { EventLogStore } from '../port/event-log.ts';
 import { type Command, type On, sql, type Statement } from './command.ts';
 import { oneOf, verbatim } from './dialect.ts';
-import type { Runs } from './runs.ts';
+import { oldestAfter } from './runs.ts';
 
-export interface PastSelectionDeps extends On {
-  readonly runs: Pick<Runs, 'oldestAfter'>;
-}
+export interface PastSelectionDeps extends On {}
 
 /** A selection that no longer applies to any event after the cursor, and the last one that it applied to. */
 interface PastSelection extends Subscription {
@@ -40,12 +38,11 @@ export function* keepPast(
 
 /** Returns whether a stream would have more selections of retained events than are kept. */
 export function* hasTooManySelections(
-  runs: PastSelectionDeps['runs'],
   tenant: number,
   stream: string,
   present: readonly Subscription[],
 ): Command<boolean> {
-  const oldest = yield* runs.oldestAfter(tenant, 0);
+  const oldest = yield* oldestAfter(tenant, 0);
   const row = yield* sql.get<{ count: number }>`
     select count(*) as count from past_selections
     where tenant = ${tenant} and stream = ${stream} and to_offset >= ${oldest}`;
@@ -81,14 +78,14 @@ export function noteDismissed(
 }
 
 /** Creates the step of upkeep that removes what belongs to events that the log no longer has. */
-export function createPastPruner({ on, runs }: PastSelectionDeps): Pick<EventLogStore, 'prune'> {
+export function createPastPruner({ on }: PastSelectionDeps): Pick<EventLogStore, 'prune'> {
   return {
-    prune: (tenant, take) => on.commands.transact('relaxed', () => prune(runs, tenant, take)),
+    prune: (tenant, take) => on.commands.transact('relaxed', () => prune(tenant, take)),
   };
 }
 
-function* prune(runs: PastSelectionDeps['runs'], tenant: number, take: number): Command<number> {
-  const oldest = yield* runs.oldestAfter(tenant, 0);
+function* prune(tenant: number, take: number): Command<number> {
+  const oldest = yield* oldestAfter(tenant, 0);
   let removed = 0;
   for (const { table, key, last } of records) {
     removed += yield* sql.run`

@@ -3,23 +3,23 @@ import type { Page } from '../port/page.ts';
 import type { Redelivery, RedeliveryStore } from '../port/redeliveries.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
-import { type Command, sql, together } from './command.ts';
+import { type Command, engine, sql, together } from './command.ts';
 import { byStream } from './delivery-indexes.ts';
 import { forUpdate, oneOf, verbatim } from './dialect.ts';
 import type { OpenFailure } from './failure-counts.ts';
 import { createFailureWork, leaveWork, type WorkDeps, type WorkKind } from './failure-work.ts';
 import { entryAt } from './history.ts';
-import type { Runs } from './runs.ts';
+import { noteDue, storeNow } from './runs.ts';
 
 /** Creates the store of redeliveries. Triggers of the engines count the ends of their cycles. */
 export function createRedeliveryStore(deps: WorkDeps): RedeliveryStore {
-  const { on, runs } = deps;
+  const { on } = deps;
   const { read, transact } = on.commands;
   return {
-    ...createFailureWork(deps, kindOf(runs)),
+    ...createFailureWork(deps, kindOf()),
     get: async (tenant, id) => (await read(shown(tenant, { id, take: 1 })))[0],
     list: (tenant, page) => on.lists.read(list(tenant, page)),
-    cancel: (tenant, id) => transact('durable', () => cancel(runs, tenant, id)),
+    cancel: (tenant, id) => transact('durable', () => cancel(tenant, id)),
   };
 }
 
@@ -29,7 +29,7 @@ const tables = {
   ended: verbatim('delivered + failed'),
 } as const;
 
-function kindOf(runs: Runs): WorkKind {
+function kindOf(): WorkKind {
   return {
     ...tables,
     // oxlint-disable-next-line require-yield -- A command without statements.
@@ -42,14 +42,13 @@ function kindOf(runs: Runs): WorkKind {
         return { begun: 0, skipped: 0, waitsFor: -1 };
       }
       const failed = failures.filter(({ state }) => state === 'failed');
-      if (failed.length > 0) yield* beginCycles(runs, run, failed, { id, now });
+      if (failed.length > 0) yield* beginCycles(run, failed, { id, now });
       return { begun: failed.length, skipped: failures.length - failed.length, waitsFor: -1 };
     },
   };
 }
 
 function* beginCycles(
-  runs: Runs,
   run: Run,
   failures: readonly OpenFailure[],
   { id, now }: { readonly id: string; readonly now: Millis },
@@ -62,8 +61,8 @@ function* beginCycles(
     returning event_id as id, "offset"`;
   const entry = { at: now, durationMs: 0, outcome: 'redelivered' } as const;
   yield* together(
-    runs.noteDue(run),
-    runs.addEntries(run, started, { ...entry, status: undefined, error: undefined }),
+    noteDue(run),
+    engine.addEntries(run, started, { ...entry, status: undefined, error: undefined }),
   );
 }
 
@@ -132,7 +131,6 @@ function* list(
 }
 
 function* cancel(
-  runs: Runs,
   tenant: number,
   id: string,
 ): Command<Awaited<ReturnType<RedeliveryStore['cancel']>>> {
@@ -140,7 +138,7 @@ function* cancel(
     select work from redeliveries where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined) return 'unknown';
   if (row.work === 'cancelling') return 'cancelling';
-  const [now, [found]] = [yield* runs.now(), yield* shown(tenant, { id, take: 1 })];
+  const [now, [found]] = [yield* storeNow(), yield* shown(tenant, { id, take: 1 })];
   if (found?.status !== 'running') return 'over';
   // What a cancellation reads has no filter: the failures that it took may match it no more.
   yield* sql.run`

@@ -3,22 +3,21 @@ import type { DeliveryOptions, DeliveryState } from '../../core/types.ts';
 import type { DeliveryStore, FailureFilter } from '../port/deliveries.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
-import { type Command, sql, together } from './command.ts';
+import { type Command, engine, sql, together } from './command.ts';
 import { oneOf } from './dialect.ts';
 import { endOf, entryAt } from './history.ts';
-import type { Runs } from './runs.ts';
+import { lockRun, noteDue, storeNow } from './runs.ts';
 
 /** Starts a new cycle for one failure; see {@link DeliveryStore.redeliver}. */
 export function* redeliver(
-  runs: Runs,
   tenant: number,
   stream: string,
   eventId: string,
   allHaveSchedule: boolean,
 ): Command<Awaited<ReturnType<DeliveryStore['redeliver']>>> {
   const [run, now, row] = yield* together(
-    runs.lock(tenant, stream),
-    runs.now(),
+    lockRun(tenant, stream),
+    storeNow(),
     sql.get<{ state: DeliveryState; delivery: string | null }>`
       select d.state, s.delivery
       from deliveries d join streams s on s.tenant = d.tenant and s.id = d.stream
@@ -27,7 +26,7 @@ export function* redeliver(
   if (run === undefined) return 'unknown';
   if (row === undefined) return (yield* endOf(run, eventId)) ?? 'unknown';
   if (row.state === 'retrying' && (allHaveSchedule || hasSchedule(row))) {
-    yield* makeDue(runs, run, eventId, now);
+    yield* makeDue(run, eventId, now);
     return 'accepted';
   }
   if (row.state !== 'failed') return 'retrying';
@@ -37,7 +36,7 @@ export function* redeliver(
       ${entryAt(now)}
     where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}
     returning event_id as id, "offset"`;
-  yield* note(runs, run, started, now);
+  yield* note(run, started, now);
   return 'accepted';
 }
 
@@ -48,13 +47,13 @@ function hasSchedule({ delivery }: { readonly delivery: string | null }): boolea
 }
 
 /** Lets the next attempt of a delivery that waits begin now; its cycle goes on. */
-function* makeDue(runs: Runs, run: Run, eventId: string, now: Millis): Command<unknown> {
+function* makeDue(run: Run, eventId: string, now: Millis): Command<unknown> {
   const { tenant, stream } = run;
   return yield* together(
     sql.run`
       update deliveries set due_at = ${now}
       where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}`,
-    runs.noteDue(run),
+    noteDue(run),
   );
 }
 
@@ -63,12 +62,11 @@ function* makeDue(runs: Runs, run: Run, eventId: string, now: Millis): Command<u
  * may be thousands of failures of a stream that was down.
  */
 export function* redeliverMany(
-  runs: Runs,
   tenant: number,
   stream: string,
   filter: FailureFilter,
 ): Command<number> {
-  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+  const [run, now] = yield* together(lockRun(tenant, stream), storeNow());
   if (run === undefined) return 0;
   const { types, from = Number.MIN_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER } = filter;
   const started = yield* sql.all<HistoryEvent>`
@@ -81,19 +79,14 @@ export function* redeliverMany(
       and (${types === undefined} or type ${oneOf(types ?? [])})
       and time >= ${from} and time < ${to}
     returning event_id as id, "offset"`;
-  if (started.length > 0) yield* note(runs, run, started, now);
+  if (started.length > 0) yield* note(run, started, now);
   return started.length;
 }
 
-function* note(
-  runs: Runs,
-  run: Run,
-  started: readonly HistoryEvent[],
-  now: Millis,
-): Command<unknown> {
+function* note(run: Run, started: readonly HistoryEvent[], now: Millis): Command<unknown> {
   const entry = { at: now, durationMs: 0, outcome: 'redelivered' } as const;
   return yield* together(
-    runs.noteDue(run),
-    runs.addEntries(run, started, { ...entry, status: undefined, error: undefined }),
+    noteDue(run),
+    engine.addEntries(run, started, { ...entry, status: undefined, error: undefined }),
   );
 }

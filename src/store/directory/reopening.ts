@@ -3,11 +3,11 @@ import { dayMs } from '../../core/units.ts';
 import type { Reopened } from '../port/dismissals.ts';
 import type { StepResult } from '../port/failure-work.ts';
 import type { Run } from '../rows/runs.ts';
-import { type Command, sql, together } from './command.ts';
+import { type Command, engine, sql, together } from './command.ts';
 import { forUpdate, oneOf, oneOfNumbers, postgresOnly } from './dialect.ts';
 import { endOf } from './history.ts';
 import type { Targeted } from './recording.ts';
-import type { Runs } from './runs.ts';
+import { lockRun, noteChanges, oldestAfter } from './runs.ts';
 
 /** A dismissal. */
 interface DismissalKey {
@@ -72,7 +72,7 @@ export function* isReopening({ tenant, id }: DismissalKey): Command<boolean> {
 }
 
 /** Opens some failures of one stream again. */
-export function* stepReopening(runs: Runs, { tenant, id }: DismissalKey): Command<Stepped> {
+export function* stepReopening({ tenant, id }: DismissalKey): Command<Stepped> {
   const row = yield* sql.get<{ below: number | null }>`
     select reopen_below as below from dismissals
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
@@ -92,9 +92,9 @@ export function* stepReopening(runs: Runs, { tenant, id }: DismissalKey): Comman
   }
   if (first === undefined) return { result: 'done' };
   const { stream } = first;
-  const run = yield* runs.lock(tenant, stream);
-  const open = run === undefined ? [] : yield* toOpen(runs, run, own, below);
-  if (run !== undefined && open.length > 0) yield* openAgain(runs, run, id, open);
+  const run = yield* lockRun(tenant, stream);
+  const open = run === undefined ? [] : yield* toOpen(run, own, below);
+  if (run !== undefined && open.length > 0) yield* openAgain(run, id, open);
   const offsets = own.map(({ offset }) => offset);
   // What is not opened stays dismissed.
   yield* sql.run`
@@ -109,7 +109,6 @@ export function* stepReopening(runs: Runs, { tenant, id }: DismissalKey): Comman
  * stream may have open failures: a replay may have delivered one, or made it a failure again.
  */
 function* toOpen(
-  runs: Runs,
   run: Run,
   rows: readonly ClosedRow[],
   below: number,
@@ -117,7 +116,7 @@ function* toOpen(
   const { tenant, stream, health, status } = run;
   const openMax = status === 'enabled' ? below - 1 - health.total : Infinity;
   const [oldest, present] = yield* together(
-    runs.oldestAfter(tenant, 0),
+    oldestAfter(tenant, 0),
     sql.all<{ id: string }>`
       select event_id as id from deliveries
       where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(rows.map(({ id }) => id))}`,
@@ -133,7 +132,7 @@ function* toOpen(
 }
 
 /** Gives failures their rows again. One that was ordered by a key does not hold others back any more. */
-function* openAgain(runs: Runs, run: Run, id: string, open: readonly ClosedRow[]): Command<void> {
+function* openAgain(run: Run, id: string, open: readonly ClosedRow[]): Command<void> {
   const { tenant, stream, health } = run;
   const offsets = open.map(({ offset }) => offset);
   const dayColumn = postgresOnly`, event_day`;
@@ -151,8 +150,8 @@ function* openAgain(runs: Runs, run: Run, id: string, open: readonly ClosedRow[]
     sql.run`
       delete from dismissed_events
       where tenant = ${tenant} and stream = ${stream} and "offset" ${oneOfNumbers(offsets)}`,
-    runs.write({ ...run, health: { ...health, total: health.total + open.length } }),
-    runs.noteChange(run),
+    engine.writeRuns([{ ...run, health: { ...health, total: health.total + open.length } }]),
+    noteChanges([run]),
     sql.run`
       update dismissal_streams set reopened = reopened + ${open.length}
       where tenant = ${tenant} and id = ${id} and stream = ${stream}`,

@@ -26,7 +26,16 @@ import { type Command, type On, sql, type Statement, together } from './command.
 import { byReplay } from './delivery-indexes.ts';
 import { Fragment, oneOf, piece, postgresOnly, verbatim } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
-import type { Runs, Stretch } from './runs.ts';
+import {
+  headOf,
+  lockRaised,
+  lockRun,
+  noteChanges,
+  oldestAfter,
+  storeNow,
+  type Stretch,
+  stretchOf,
+} from './runs.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
 /** The number of the migration `replayed_events`: programs without it would send the whole range. */
@@ -34,12 +43,11 @@ const chosenVersion = 31;
 
 export interface ReplayDeps extends VersionDeps, On {
   readonly hint: (hint: Hint) => void;
-  readonly runs: Runs;
 }
 
 /** Creates the store of replays. Every change of one locks the run of its stream first. */
 export function createReplayStore(deps: ReplayDeps): ReplayStore {
-  const { on, hint, runs } = deps;
+  const { on, hint } = deps;
   const { read, transact } = on.commands;
   return {
     create: async (replay) => {
@@ -51,11 +59,11 @@ export function createReplayStore(deps: ReplayDeps): ReplayStore {
     list: (tenant, stream, page) => on.lists.read(list(tenant, stream, page)),
     get: (tenant, stream, id) => read(get(tenant, stream, id)),
     cancel: async (tenant, stream, id) => {
-      const result = await transact('confirmed', () => cancel(runs, tenant, stream, id));
+      const result = await transact('confirmed', () => cancel(tenant, stream, id));
       if (result === 'cancelled') hint({ kind: 'stream', tenant, stream });
       return result !== 'unknown';
     },
-    materialize: (request) => on.delivering.transact('settling', () => materialize(runs, request)),
+    materialize: (request) => on.delivering.transact('settling', () => materialize(request)),
     prune: (query) => transact('relaxed', () => prune(query)),
   };
 }
@@ -64,14 +72,13 @@ function* create(
   deps: ReplayDeps,
   request: NewReplay,
 ): Command<Awaited<ReturnType<ReplayStore['create']>>> {
-  const { runs } = deps;
   const { tenant, stream, offsets } = request;
   const [run, now, running, head, oldest] = yield* together(
-    runs.lock(tenant, stream),
-    runs.now(),
+    lockRun(tenant, stream),
+    storeNow(),
     runningRow(tenant, stream),
-    runs.head(tenant),
-    runs.oldestAfter(tenant, 0),
+    headOf(tenant),
+    oldestAfter(tenant, 0),
   );
   if (run === undefined) return { refused: 'unknown' };
   if (run.status === 'disabled') return { refused: 'disabled' };
@@ -89,7 +96,7 @@ function* create(
         ${replay.passed}, ${replay.types && JSON.stringify(replay.types)},
         ${offsets && JSON.stringify(offsets)}, 0, 0, 0,
         ${replay.status}, ${now}, ${replay.finishedAt})`,
-    runs.noteChange(run),
+    noteChanges([run]),
   );
   return { created: replayOf(replay) };
 }
@@ -130,12 +137,11 @@ function runningRow(tenant: number, stream: string): Statement<ReplayRow | undef
 }
 
 function* cancel(
-  runs: Runs,
   tenant: number,
   stream: string,
   id: string,
 ): Command<'cancelled' | 'over' | 'unknown'> {
-  const [run, replay] = yield* together(runs.lock(tenant, stream), replayRow(tenant, stream, id));
+  const [run, replay] = yield* together(lockRun(tenant, stream), replayRow(tenant, stream, id));
   if (replay === undefined || run === undefined) return 'unknown';
   if (replay.status !== 'running') return 'over';
   yield* together(
@@ -145,23 +151,23 @@ function* cancel(
     sql.run`
       delete from deliveries ${byReplay}
       where tenant = ${tenant} and stream = ${stream} and kind = 'replay' and due_at is not null`,
-    runs.noteChange(run),
+    noteChanges([run]),
   );
   return 'cancelled';
 }
 
-function* materialize(runs: Runs, request: MaterializeRequest): Command<MaterializeResult> {
+function* materialize(request: MaterializeRequest): Command<MaterializeResult> {
   const { tenant, stream } = request;
   const [{ run, cursor }, now, row] = yield* together(
-    runs.lockRaised(request),
-    runs.now(),
+    lockRaised(request),
+    storeNow(),
     runningRow(tenant, stream),
   );
   if (run === undefined || run.owner === null || run.epoch !== request.epoch) return lostStream;
   const nothing: MaterializeResult = { result: 'running', cursor, materialized: 0, more: false };
   if (row?.id !== request.replay) return { ...nothing, result: 'over' };
   const replay = storedReplayOf(row);
-  const state = yield* stateOf(runs, { ...run, cursor: Math.max(run.cursor, cursor) }, replay);
+  const state = yield* stateOf({ ...run, cursor: Math.max(run.cursor, cursor) }, replay);
   const step = nextMaterializeStep(replay, request, state);
   if (step.step === 'wait') return nothing;
   if (step.step === 'end') {
@@ -169,7 +175,7 @@ function* materialize(runs: Runs, request: MaterializeRequest): Command<Material
     return { ...nothing, result: 'over' };
   }
   if (step.step === 'filter') return { ...nothing, unfiltered: step };
-  const { upTo, inDays } = yield* runs.stretch(tenant, step);
+  const { upTo, inDays } = yield* stretchOf(tenant, step);
   const read = { ...step, upTo };
   const offsets = yield* addRows(run, replay, read, { inDays, now });
   const { after, progress } = afterRead(replay, read, offsets, state);
@@ -182,10 +188,10 @@ function* materialize(runs: Runs, request: MaterializeRequest): Command<Material
  * On PostgreSQL upkeep waits for it before it copies a body that is pruned later for the row that
  * needs it.
  */
-function* stateOf(runs: Runs, run: Run, replay: StoredReplay): Command<MaterializeState> {
+function* stateOf(run: Run, replay: StoredReplay): Command<MaterializeState> {
   const { tenant, stream, cursor } = run;
   const [oldest, row] = yield* together(
-    runs.oldestAfter(tenant, replay.position),
+    oldestAfter(tenant, replay.position),
     sql.get<{ subscriptions: string; waiting: number }>`
       select subscriptions, (
         select count(*) from deliveries

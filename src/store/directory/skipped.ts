@@ -7,11 +7,10 @@ import type { PassedOver } from '../rules/enable.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import { type Command, PageRead, type Reads, sql } from './command.ts';
 import { oneOf, oneOfNumbers } from './dialect.ts';
-import type { Runs } from './runs.ts';
+import { stretchOf } from './runs.ts';
 
 export interface SkippedDeps {
   readonly commands: Reads;
-  readonly runs: Runs;
   /** Runs `action` after other work of the event loop had its turn. */
   readonly defer: (action: () => void) => void;
   /** Maximum offsets that one statement counts, so that it does not block others for long. */
@@ -62,7 +61,7 @@ interface Counted {
 
 /** Does the same as {@link countFrom} for events that the stream wanted by a filter. */
 async function countMatching(
-  { commands, runs, countMax }: SkippedDeps,
+  { commands, countMax }: SkippedDeps,
   { tenant, upTo: end, subscriptions, withRow }: PassedOver,
   from: Offset,
   text: string,
@@ -78,7 +77,7 @@ async function countMatching(
   return { count, filtered: rows.length, upTo: hasMore ? (rows.at(-1)?.offset ?? upTo) : upTo };
 
   function* bodies(): Command<BoundedRows<BodyRow> & { readonly upTo: Offset }> {
-    const stretch = yield* runs.stretch(tenant, { after: from - 1, upTo: last });
+    const stretch = yield* stretchOf(tenant, { after: from - 1, upTo: last });
     const page = yield* new PageRead<BodyRow>({
       take: 256,
       bytesMax: 512 * 1024,
@@ -102,13 +101,13 @@ interface BodyRow {
 
 /** Counts those of one step, whose events the stream wanted by one subscription. */
 function* countFrom(
-  { runs, countMax }: SkippedDeps,
+  { countMax }: SkippedDeps,
   { tenant, upTo: end, subscriptions, withRow }: PassedOver,
   from: Offset,
 ): Command<Counted> {
   const span = spanAt(subscriptions, from);
   const last = Math.min(end, span.upTo ?? end, from + countMax - 1);
-  const { upTo, inDays } = yield* runs.stretch(tenant, { after: from - 1, upTo: last });
+  const { upTo, inDays } = yield* stretchOf(tenant, { after: from - 1, upTo: last });
   const row = yield* sql.get<{ count: number }>`
     select count(*) as count from events
     where tenant = ${tenant} and "offset" between ${from} and ${upTo} ${inDays}

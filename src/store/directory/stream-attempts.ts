@@ -4,15 +4,13 @@ import type { Page } from '../port/page.ts';
 import { attemptOf, type AttemptRow } from '../rows/attempts.ts';
 import { type Command, type On, sql } from './command.ts';
 import { Fragment, oneOfNumbers, piece } from './dialect.ts';
-import type { Runs } from './runs.ts';
+import { oldestAfter, stretchOf } from './runs.ts';
 
-interface Deps extends On {
-  readonly runs: Pick<Runs, 'stretch' | 'oldestAfter'>;
-}
+interface Deps extends On {}
 
 /** Creates the list of attempts of a stream. */
-export function createStreamAttempts({ on, runs }: Deps): EventLogStore['attempts'] {
-  return (tenant, stream, page) => on.lists.read(list(runs, tenant, stream, page));
+export function createStreamAttempts({ on }: Deps): EventLogStore['attempts'] {
+  return (tenant, stream, page) => on.lists.read(list(tenant, stream, page));
 }
 
 /** The position of an entry: its event and its number. */
@@ -24,7 +22,6 @@ interface EntryKey {
 type EntryRow = AttemptRow & { readonly event_key: Offset; readonly number: number };
 
 function* list(
-  runs: Deps['runs'],
   tenant: number,
   stream: string,
   { after, take }: Parameters<EventLogStore['attempts']>[2],
@@ -39,7 +36,6 @@ function* list(
     order by event_key desc, number desc limit ${take + 1}`;
   const shown = rows.slice(0, take);
   const events = yield* eventsAt(
-    runs,
     tenant,
     shown.map((row) => row.event_key),
   );
@@ -102,15 +98,14 @@ interface NameRow {
 
 /** Reads the ids and types of events that the log has. */
 function* eventsAt(
-  runs: Deps['runs'],
   tenant: number,
   offsets: readonly Offset[],
 ): Command<ReadonlyMap<Offset, Pick<NameRow, 'id' | 'type'>>> {
   const found = new Map<Offset, Pick<NameRow, 'id' | 'type'>>();
   const last = Math.max(0, ...offsets);
-  const oldest = yield* runs.oldestAfter(tenant, 0);
+  const oldest = yield* oldestAfter(tenant, 0);
   for (let from = Math.max(oldest, Math.min(last, ...offsets)) - 1; from < last;) {
-    const { upTo, inDays } = yield* runs.stretch(tenant, { after: from, upTo: last });
+    const { upTo, inDays } = yield* stretchOf(tenant, { after: from, upTo: last });
     const rows = yield* sql.all<NameRow>`
       select "offset", id, type from events
       where tenant = ${tenant} and "offset" ${oneOfNumbers(offsets)}

@@ -10,10 +10,9 @@ import { LogTypes, type Offsets, type Wanted } from './log-types.ts';
 import { rowsAbove, waitingMax, withSubscriptions } from './log-waiting.ts';
 import { overdueSince } from './overdue.ts';
 import type { ReadCache } from './read-cache.ts';
-import type { Runs } from './runs.ts';
+import { headOf, oldestAfter } from './runs.ts';
 
 export interface FactsDeps extends On {
-  readonly runs: Runs;
   readonly readCache: ReadCache;
 }
 
@@ -26,7 +25,7 @@ export function createStreamFacts(
   const factsOf: StreamStore['factsOf'] = (tenant, ids) =>
     lists.bounded(async () => {
       const kept = deps.readCache.present;
-      const ends = await lists.read(endsOf(deps.runs, tenant));
+      const ends = await lists.read(endsOf(tenant));
       const log = new LogTypes({ ...listing, kept }, tenant, ends);
       const streams: ReadStream[] = [];
       for (const some of partsOf(ids)) {
@@ -86,8 +85,8 @@ interface ReadStream {
   readonly withRow: Wanted['withRow'];
 }
 
-function* endsOf(runs: Runs, tenant: number): Command<Offsets> {
-  const [from, upTo] = yield* together(runs.oldestAfter(tenant, 0), runs.head(tenant));
+function* endsOf(tenant: number): Command<Offsets> {
+  const [from, upTo] = yield* together(oldestAfter(tenant, 0), headOf(tenant));
   return { from, upTo };
 }
 

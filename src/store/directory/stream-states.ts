@@ -16,11 +16,10 @@ import {
 } from './log-waiting.ts';
 import { type OverdueStream, overdueStreams } from './overdue.ts';
 import type { Kept, ReadCache } from './read-cache.ts';
-import type { Runs } from './runs.ts';
+import { headOf, oldestAfter, storeNow } from './runs.ts';
 import { type IdRange, partsOf, readStreamList, type StreamList } from './stream-list.ts';
 
 export interface StateDeps extends On {
-  readonly runs: Runs;
   readonly readCache: ReadCache;
 }
 
@@ -31,14 +30,10 @@ interface ReadingDeps extends Omit<StateDeps, 'readCache' | 'on'> {
 }
 
 /** Creates the query of the states of all streams of a tenant. */
-export function createStreamStates({
-  on,
-  readCache,
-  runs: steps,
-}: StateDeps): StreamStore['states'] {
+export function createStreamStates({ on, readCache }: StateDeps): StreamStore['states'] {
   return (tenant, { lagsOf }) =>
     on.lists.bounded(async () => {
-      const deps: ReadingDeps = { commands: on.lists, runs: steps, kept: readCache.present };
+      const deps: ReadingDeps = { commands: on.lists, kept: readCache.present };
       const oldMs = { none: Infinity, lagging: laggingMs, active: sortedMs, all: sortedMs }[lagsOf];
       const listing = readStreamList(deps, tenant);
       const [list, { now, young, runs, overdue, ...log }] = await Promise.all([
@@ -119,12 +114,8 @@ interface Ends extends Offsets {
   readonly young: Offset;
 }
 
-function* readEnds(runs: Runs, tenant: number, oldMs: number): Command<Ends> {
-  const [now, from, upTo] = yield* together(
-    runs.now(),
-    runs.oldestAfter(tenant, 0),
-    runs.head(tenant),
-  );
+function* readEnds(tenant: number, oldMs: number): Command<Ends> {
+  const [now, from, upTo] = yield* together(storeNow(), oldestAfter(tenant, 0), headOf(tenant));
   const since = now - oldMs + 1;
   const young = since > 0 ? yield* firstSince(tenant, { from, upTo }, since) : 0;
   return { now, from, upTo, young };
@@ -134,12 +125,12 @@ function* readEnds(runs: Runs, tenant: number, oldMs: number): Command<Ends> {
 
 /** Reads those that differ from most, in the parts of the list that is known: any parts have all of them. */
 async function readRuns(
-  { commands, runs, kept }: ReadingDeps,
+  { commands, kept }: ReadingDeps,
   tenant: number,
   oldMs: number,
   listing: Promise<StreamList>,
 ): Promise<Ends & Found> {
-  const ends = await commands.read(readEnds(runs, tenant, oldMs));
+  const ends = await commands.read(readEnds(tenant, oldMs));
   const found: RunRead[] = [];
   for (const part of partsOf(kept.streams.get(tenant) ?? (await listing))) {
     found.push(...(await commands.read(runsOf(tenant, part, ends.young))));

@@ -11,7 +11,7 @@ import { placeOfStream, streamOf, type StreamRow } from '../rows/streams.ts';
 import { type Changed, enabledAfter, type Enabling, noSwitch } from '../rules/enable.ts';
 import { resumedAt } from '../rules/pause.ts';
 import type { Seal } from '../seal.ts';
-import { type Command, Lock, type On, sql, type Statement, together } from './command.ts';
+import { type Command, engine, Lock, type On, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
 import { byStream } from './delivery-indexes.ts';
 import { forShare, Fragment, oneOf, piece } from './dialect.ts';
@@ -20,7 +20,7 @@ import { hasTooManySelections, keepPast, passedSelections, removePast } from './
 import { leaveDismissals } from './dismissals.ts';
 import { leaveRedeliveries } from './redeliveries.ts';
 import type { ReadCache } from './read-cache.ts';
-import type { Runs } from './runs.ts';
+import { headOf, lockRun, noteChanges, oldestAfter, storeNow } from './runs.ts';
 import { sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
 import {
@@ -74,7 +74,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
       return { updated, held, skipped: counted.count };
     },
     delete: async (tenant, id) => {
-      const deleted = await transact('confirmed', () => remove(deps, tenant, id));
+      const deleted = await transact('confirmed', () => remove(tenant, id));
       if (deleted) hint({ kind: 'stream', tenant, stream: id });
       return deleted;
     },
@@ -82,7 +82,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
 }
 
 /** Returns the current state of the stream, as `open` makes it of its row. */
-export function* readStream(
+function* readStream(
   tenant: number,
   id: string,
   open: (row: StreamRow) => Stream | undefined,
@@ -203,7 +203,7 @@ function* selectionRefused(
 ): Command<'older_nodes' | 'too_many_filters' | 'too_many_changes' | undefined> {
   const { tenant, id, subscriptions } = wanted;
   if (subscriptions === before.subscriptions) return undefined;
-  if (yield* hasTooManySelections(deps.runs, tenant, id, subscriptions)) return 'too_many_changes';
+  if (yield* hasTooManySelections(tenant, id, subscriptions)) return 'too_many_changes';
   const isNew = isFiltered(wanted) > isFiltered(before);
   return isNew ? yield* filterRefused(deps, tenant) : undefined;
 }
@@ -254,12 +254,12 @@ function* update<R extends string>(
   deps: StreamDeps,
   { tenant, id, decide }: Change<R>,
 ): Command<Changed | ChangeRefused<R>> {
-  const { seal, runs } = deps;
+  const { seal } = deps;
   const [run, now, row, head, sealing] = yield* together(
-    runs.lock(tenant, id),
-    runs.now(),
+    lockRun(tenant, id),
+    storeNow(),
     streamRow(tenant, id),
-    runs.head(tenant),
+    headOf(tenant),
     sealingRow(),
   );
   if (row === undefined || run === undefined) return { refused: 'unknown' };
@@ -280,12 +280,12 @@ function* update<R extends string>(
   if (refused !== undefined) return { refused };
   const { resume } = decision;
   const present = paused === undefined ? resumedAt(run, now) : run;
-  const { runAfter, ...enabling } = yield* switched(runs, present, wanted, { resume, head, now });
-  if (runAfter !== run) yield* runs.write(runAfter);
+  const { runAfter, ...enabling } = yield* switched(present, wanted, { resume, head, now });
+  if (runAfter !== run) yield* engine.writeRuns([runAfter]);
   const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
   const updated = { ...wanted, subscriptions, version: before.version + 1 };
   yield* keepPast(tenant, id, passedSelections(wanted.subscriptions, subscriptions));
-  yield* together(writeStream(updated, sealerOf(seal, sealing), now), runs.noteChange(run));
+  yield* together(writeStream(updated, sealerOf(seal, sealing), now), noteChanges([run]));
   return { updated, changed: true, ...enabling };
 }
 
@@ -297,7 +297,6 @@ function pausedAfter({ paused: present }: Stream, { reason }: Pause, now: Millis
 
 /** Returns the effect of a change of status on the run, which is the same object without one. */
 function* switched(
-  runs: Runs,
   run: Run,
   wanted: Stream,
   { resume, head, now }: { resume: 'latest' | 'held' | undefined; head: Offset; now: Millis },
@@ -305,17 +304,17 @@ function* switched(
   if (run.status === wanted.status) return { runAfter: run, ...noSwitch };
   if (wanted.status === 'disabled') {
     return {
-      runAfter: { ...run, health: yield* failWaiting(runs, run, 'retrying', now) },
+      runAfter: { ...run, health: yield* failWaiting(run, 'retrying', now) },
       ...noSwitch,
     };
   }
   if (resume !== 'held') {
-    const passedOver = yield* passedOverBy(runs, run, wanted.subscriptions, head);
+    const passedOver = yield* passedOverBy(run, wanted.subscriptions, head);
     yield* addSkipped(run.stream, passedOver, now);
     return { runAfter: enabledAfter(run, head), held: undefined, passedOver };
   }
   const { tenant, cursor } = run;
-  const [, oldest] = yield* together(keepLog(tenant), runs.oldestAfter(tenant, cursor));
+  const [, oldest] = yield* together(keepLog(tenant), oldestAfter(tenant, cursor));
   const held = oldest > cursor + 1 ? 'pruned' : 'complete';
   return { runAfter: enabledAfter(run, cursor), held, passedOver: undefined };
 }
@@ -351,8 +350,8 @@ function writeStream(stream: Stream, sealer: Sealer, now: Millis): Statement<num
  * Deliveries are bounded by the limits of disabling; the history is not, so its entries stay, under
  * a key that is never used again, and are removed when they are old.
  */
-function* remove({ runs }: StreamDeps, tenant: number, id: string): Command<boolean> {
-  if ((yield* runs.lock(tenant, id)) === undefined) return false;
+function* remove(tenant: number, id: string): Command<boolean> {
+  if ((yield* lockRun(tenant, id)) === undefined) return false;
   yield* leaveRedeliveries(tenant, id);
   yield* leaveDismissals(tenant, id);
   yield* together(

@@ -3,7 +3,7 @@ import { changedAfter, differWithin } from '../../core/subscription.ts';
 import type { StreamRef, Subscription } from '../../core/types.ts';
 import type { CursorRaise, KnownStream, OwnedStream, TakenEvents } from '../port/ownership.ts';
 import { type Command, sql } from './command.ts';
-import type { Runs } from './runs.ts';
+import { lockRun } from './runs.ts';
 
 /** Returns the streams of which the owner took events by other subscriptions than apply to them now. */
 export function takenByOthers(
@@ -33,12 +33,8 @@ function tookOthers({ version, cursor, subscriptions }: Present, taken: TakenEve
  * Lets changes of the subscriptions apply after the events that the owner had taken before it read them.
  * What it sent of those counts, and is not sent again. Returns the version that they agree with.
  */
-export function* keepTaken(
-  runs: Pick<Runs, 'lock'>,
-  { tenant, stream }: StreamRef,
-  taken: TakenEvents,
-): Command<number> {
-  const run = yield* runs.lock(tenant, stream);
+export function* keepTaken({ tenant, stream }: StreamRef, taken: TakenEvents): Command<number> {
+  const run = yield* lockRun(tenant, stream);
   const row = yield* sql.get<{ subscriptions: string }>`
     select subscriptions from streams where tenant = ${tenant} and id = ${stream}`;
   if (run?.epoch !== taken.epoch || row === undefined) return taken.version;

@@ -6,14 +6,12 @@ import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Page } from '../port/page.ts';
 import type { UserQuery, UserSort, UserStore } from '../port/users.ts';
-import { type Command, Lock, type On, PageRead, sql, type Statement } from './command.ts';
+import { type Command, engine, Lock, type On, PageRead, sql, type Statement } from './command.ts';
 import { Fragment, forUpdate, oneOf, piece, unlocked, verbatim } from './dialect.ts';
-import type { AppendStep } from './runs.ts';
 import { indexedOrder } from './user-order.ts';
 
 export interface UserDeps extends On {
   readonly hint: (hint: Hint) => void;
-  readonly append: AppendStep;
   /** Changes of one user by this process follow each other, each with the result of the one before. */
   readonly userChanges: KeyedSerialQueue;
 }
@@ -60,7 +58,7 @@ export function createUserStore(deps: UserDeps): UserStore {
  * `undefined` when another node has changed the user since the change was decided.
  */
 async function write<T extends object>(
-  { on, hint, append }: UserDeps,
+  { on, hint }: UserDeps,
   { tenant, profileJson }: User,
   event: NewEvent,
   change: () => Command<T | undefined>,
@@ -71,7 +69,7 @@ async function write<T extends object>(
     function* () {
       const changed = yield* change();
       const isWritten = changed !== undefined && !('refused' in changed);
-      written = isWritten ? yield* append(tenant, [event]) : [];
+      written = isWritten ? yield* engine.append(tenant, [event]) : [];
       return changed;
     },
     profileJson.length + event.body.length,

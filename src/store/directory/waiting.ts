@@ -5,7 +5,7 @@ import type { Run } from '../rows/runs.ts';
 import { sentKinds } from '../rules/pause.ts';
 import { type Command, sql, type Statement, together } from './command.ts';
 import { oneOf } from './dialect.ts';
-import type { Runs } from './runs.ts';
+import { lockRun, noteDue, storeNow } from './runs.ts';
 
 /** Maximum deliveries that one step of {@link makeWaitingDue} makes due: some milliseconds. */
 export const stepMax = 1000;
@@ -14,21 +14,23 @@ export const stepMax = 1000;
  * Makes waiting retries of a stream due, those that are due next first, at most {@link stepMax}.
  * Returns how many. See {@link DeliveryStore.retryNow}.
  */
-export function* makeWaitingDue(runs: Runs, tenant: number, stream: string): Command<number> {
-  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+export function* makeWaitingDue(tenant: number, stream: string): Command<number> {
+  const [run, now] = yield* together(lockRun(tenant, stream), storeNow());
   if (run === undefined) return 0;
   const due = yield* makeDue(run, now);
-  if (due > 0) yield* runs.noteDue(run);
+  if (due > 0) yield* noteDue(run);
   return due;
 }
 
 /** Makes waiting retries of a range due, for the owner; see {@link DeliveryStore.releaseWaiting}. */
-export function* releaseWaiting(
-  runs: Runs,
-  { after, upTo, take, ...owned }: ReleaseRequest,
-): Command<Released> {
+export function* releaseWaiting({
+  after,
+  upTo,
+  take,
+  ...owned
+}: ReleaseRequest): Command<Released> {
   const { tenant, stream } = owned;
-  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+  const [run, now] = yield* together(lockRun(tenant, stream), storeNow());
   if (!isOwner(run, owned) || run.status === 'disabled') return { due: 0, upTo };
   const released = yield* sql.all<{ offset: Offset }>`
     update deliveries set due_at = ${now}
@@ -43,12 +45,12 @@ export function* releaseWaiting(
 }
 
 /** Makes one delivery due before its time; see {@link DeliveryStore.bringForward}. */
-export function* bringForward(
-  runs: Runs,
-  { after, ...owned }: OwnedWaiting & { readonly after: Offset },
-): Command<BroughtForward | undefined> {
+export function* bringForward({
+  after,
+  ...owned
+}: OwnedWaiting & { readonly after: Offset }): Command<BroughtForward | undefined> {
   const { tenant, stream } = owned;
-  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+  const [run, now] = yield* together(lockRun(tenant, stream), storeNow());
   if (!isOwner(run, owned) || run.status === 'disabled') return undefined;
   const next = yield* sql.get<{ id: string; offset: Offset; due_at: Millis }>`
     select event_id as id, "offset", due_at from deliveries

@@ -1,15 +1,20 @@
 import {
-  Call,
+  EngineStep,
   type Command,
   type Durability,
+  inEngine,
+  isCommand,
   isList,
   Lock,
+  LockTimeout,
   type PageQuery,
   PageRead,
+  ServerOnly,
   type Statement,
   type Step,
 } from '../directory/command.ts';
 import { createWriter } from '../directory/dialect.ts';
+import { steps } from './steps.ts';
 import { type BoundedRows, rowBytes } from '../rows/bounded.ts';
 import { requireSame, type StoreIdentity } from './identity.ts';
 import { advisoryLock, type Database, type Queries } from './database.ts';
@@ -48,14 +53,16 @@ export async function run<T>(tx: Queries, command: Command<T>): Promise<T> {
 
 function resultOf(tx: Queries, step: Step | readonly Step[]): Promise<unknown> {
   if (isList(step)) return Promise.all(step.map((each) => resultOf(tx, each)));
+  if (isCommand(step)) return run(tx, step);
+  if (step instanceof ServerOnly) return send(tx, step.statement);
   if (step instanceof Lock) return advisoryLock(tx, step.topic);
-  if (step instanceof Call) return called(tx, step);
+  if (step instanceof LockTimeout) return lockTimeout(tx, step.ms);
+  if (step instanceof EngineStep) return Promise.resolve(inEngine(steps, tx, step));
   return step instanceof PageRead ? pageOf(tx, step) : send(tx, step);
 }
 
-/** Functions of this engine take its connection. */
-async function called(tx: Queries, { work }: Call<unknown>): Promise<unknown> {
-  return work(tx as never);
+function lockTimeout(tx: Queries, ms: number): Promise<unknown> {
+  return tx.get`select set_config('lock_timeout', ${`${ms}ms`}, true)`;
 }
 
 const write = createWriter('postgres');

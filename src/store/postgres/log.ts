@@ -1,5 +1,4 @@
 import type { Clock, Millis } from '../../core/clock.ts';
-import { StoreEventIdInUse, StoreTenantGone } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { dayOf } from '../../core/units.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
@@ -8,13 +7,13 @@ import type { LogPage, LogQuery, LogStore } from '../port/log.ts';
 import { traced } from '../rows/delivered-event.ts';
 import { numbers, type Queries } from './database.ts';
 import { headMarks } from './head-marks.ts';
+import { appendWithin } from './append.ts';
 import { horizonOf } from '../directory/horizon.ts';
+import { daysMax } from '../directory/runs.ts';
 import { run } from './commands.ts';
-import { type KnownStore, type StoreIdentity, unknownStore } from './identity.ts';
-import { daysMax, publicationOf } from './log-days.ts';
+import { type KnownStore, type StoreIdentity } from './identity.ts';
 import { lockMs, unlessInUse } from './old-days.ts';
 import type { Pools } from './pools.ts';
-import { textArray } from './text-array.ts';
 
 /** Offsets that one page scans: some milliseconds for a type that never occurs. */
 const scanMax = 10_000;
@@ -76,103 +75,12 @@ async function append(
 /** For the way to the server and back. */
 const marginMs = 1000;
 
-interface AppendRow {
-  readonly head: Offset | null;
-  readonly published_at: Millis;
-  readonly known: string[] | null;
-  readonly known_at: string[] | null;
-  readonly in_use: string | null;
-  readonly flushed: number | null;
-}
-
-/**
- * Appends `events` in the caller's transaction, as its last statement before the commit, or in one
- * of its own. Emit `{ kind: 'appended' }` with `written` after the commit, unless it is empty.
- * Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault. Outside a
- * transaction that has compared the store, the statement compares it with the `known` one before it
- * commits, and waits for each lock at most `waitMs`.
- */
-export async function appendWithin(
-  tx: Queries,
-  tenant: number,
-  events: readonly NewEvent[],
-  { known = unknownStore, waitMs }: { readonly known?: KnownStore; readonly waitMs?: Millis } = {},
-): Promise<{ appended: Appended[]; written: LogEvent[] }> {
-  const ids = new Set<string>();
-  const different = events.filter(({ id }) => !ids.has(id) && ids.add(id));
-  const row = await tx.get<AppendRow>`
-    select *, leat_compare(${known.generation}, ${known.identity}, ${known.flushed}) as flushed
-    from leat_append((select ${tenant}::integer from set_config('lock_timeout',
-        coalesce(${waitMs}::integer::text, current_setting('lock_timeout')), true)),
-      ${textArray(different.map(({ id }) => id))}::text[],
-      ${different.map(({ chosen }) => chosen)}::boolean[],
-      ${textArray(different.map(({ type }) => type))}::text[],
-      ${numbers(different.map(({ time }) => time))}::bigint[],
-      ${textArray(different.map(({ body }) => body))}::text[],
-      ${textArray(sometimes(different, ({ trace }) => trace))}::text[],
-      ${textArray(sometimes(different, ({ content }) => content))}::text[])`;
-  if (row === undefined || row.head === null) {
-    throw new StoreTenantGone(tenant);
-  }
-  known.seen(row.flushed);
-  if (row.in_use !== null) {
-    throw new StoreEventIdInUse(events.findIndex(({ id }) => id === row.in_use));
-  }
-  const repeated = new Map(row.known?.map((id, index) => [id, Number(row.known_at?.[index])]));
-  return placed(events, row.head, row.published_at, repeated);
-}
-
-/** Returns what few events have: none where no event has it. */
-function sometimes(
-  events: readonly NewEvent[],
-  of: (event: NewEvent) => string | undefined,
-): (string | undefined)[] {
-  const values = events.map(of);
-  return values.every((value) => value === undefined) ? [] : values;
-}
-
-/** Returns the offset of each event: new ones follow the head in their order. */
-function placed(
-  events: readonly NewEvent[],
-  formerHead: Offset,
-  publishedAt: Millis,
-  known: Map<string, Offset>,
-): { appended: Appended[]; written: LogEvent[] } {
-  const appended: Appended[] = [];
-  const written: LogEvent[] = [];
-  let head = formerHead;
-  for (const { id, type, time, body, trace } of events) {
-    const first = known.get(id);
-    if (first !== undefined) {
-      appended.push({ id, offset: first, repeated: true });
-      continue;
-    }
-    const offset = (head += 1);
-    known.set(id, offset);
-    appended.push({ id, offset, repeated: false });
-    written.push({ offset, id, type, time, publishedAt, body, ...traced(trace) });
-  }
-  return { appended, written };
-}
-
 /** The ends of a log. */
 interface Tip {
   /** The last offset assigned. */
   readonly head: Offset;
   /** Events up to here are pruned, even if a partition still has them. */
   readonly prunedTo: Offset;
-}
-
-/** Returns the ends of a log; both 0 for an unknown tenant. */
-export async function tipOf(db: Queries, tenant: number): Promise<Tip> {
-  const row = await db.get<{ head: Offset; pruned_to: Offset }>`
-    select head, pruned_to from tenants where id = ${tenant}`;
-  return { head: row?.head ?? 0, prunedTo: row?.pruned_to ?? 0 };
-}
-
-/** Returns the oldest retained offset after `after`; one past the head when there is none. */
-export async function oldestAfter(db: Queries, tenant: number, after: Offset): Promise<Offset> {
-  return Math.max((await tipOf(db, tenant)).prunedTo, after) + 1;
 }
 
 /** Returns the ends of a log on the store that this process joined. */
@@ -359,4 +267,15 @@ async function lastBefore(
     else upTo = probe - 1;
   }
   return after;
+}
+
+/** Returns when the event at an offset was published; `undefined` when the log does not have it. */
+async function publicationOf(
+  db: Queries,
+  tenant: number,
+  offset: Offset,
+): Promise<Millis | undefined> {
+  const row = await db.get<{ at: Millis | null }>`
+    select leat_published_at(${tenant}, ${offset}::bigint) as at`;
+  return row?.at ?? undefined;
 }

@@ -1,7 +1,5 @@
 import { type Command, sql } from '../directory/command.ts';
-import type { NodeState } from '../port/ownership.ts';
 import type { NodeKeys } from '../port/secrets.ts';
-import type { Queries } from './database.ts';
 
 /** Returns the nodes with a lease and the keys that they reported when they joined. */
 export function* liveNodes(): Command<readonly NodeKeys[]> {
@@ -15,15 +13,4 @@ export function* liveVersions(): Command<readonly number[]> {
   const rows = yield* sql.all<{ version: number }>`
     select coalesce(schema_version, 0) as version from nodes where lease_until > clock_timestamp()`;
   return rows.map(({ version }) => version);
-}
-
-/** Returns the nodes with a lease, and former ones whose streams are not taken yet. */
-export async function nodes(db: Queries): Promise<NodeState[]> {
-  return db.all`
-    select n.id, count(r.key)::int as streams,
-      greatest(0, extract(epoch from n.lease_until - clock_timestamp()) * 1000)::int as "leaseMs",
-      n.skew_ms as "skewMs"
-    from nodes n left join runs r on r.owner = n.id
-    where n.lease_until > clock_timestamp() or r.key is not null
-    group by n.id order by n.id`;
 }

@@ -11,5 +11,6 @@ export function purposesOf(pools: Pools, identity: Comparing): Purposes {
     tokens: on('tokens'),
     access: on('access'),
     delivering: on('delivering'),
+    lease: on('lease'),
   };
 }

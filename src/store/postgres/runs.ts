@@ -1,7 +1,6 @@
 import { streamKeyOf } from '../../core/stream-key.ts';
 import { firstChangeFrom } from '../../core/subscription.ts';
 import type { Offset, Subscription, StreamRef, Node } from '../../core/types.ts';
-import type { CursorRaise } from '../port/ownership.ts';
 import { type Run as AnyRun, runOf, type RunRow } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
 
@@ -45,16 +44,6 @@ export function runsByKey(rows: readonly LockedRow[]): ReadonlyMap<string, Run> 
   );
 }
 
-/** Does the same for one stream; `undefined` when there is no such stream. */
-export async function lockRun(
-  tx: Queries,
-  tenant: number,
-  stream: string,
-): Promise<Run | undefined> {
-  const runs = await lockRuns(tx, [{ tenant, stream }]);
-  return runs.get(streamKeyOf({ tenant, stream }));
-}
-
 /** Writes the changes of locked runs by settling, disabling, enabling and claiming. */
 export async function writeRuns(tx: Queries, runs: readonly AnyRun[]): Promise<void> {
   if (runs.length === 0) return;
@@ -78,29 +67,6 @@ export function cursorMax(run: Run, version: number): Offset {
   if (version === run.version) return Infinity;
   const subscriptions = JSON.parse(run.subscriptions) as Subscription[];
   return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;
-}
-
-/**
- * Raises cursors of locked runs. Returns the cursors afterwards; 0 for a stream that has another
- * owner or another run.
- */
-export async function raiseCursors(
-  tx: Queries,
-  runs: ReadonlyMap<string, Run>,
-  cursors: readonly CursorRaise[],
-): Promise<Offset[]> {
-  const raised = cursors.map((request) => {
-    const run = runs.get(streamKeyOf(request));
-    const isTheirs = run?.epoch === request.epoch && run.run === request.run && run.owner !== null;
-    if (run === undefined || !isTheirs) return undefined;
-    const cursor = Math.min(request.cursor, cursorMax(run, request.version));
-    return cursor > run.cursor ? { ...run, cursor } : run;
-  });
-  await writeRuns(
-    tx,
-    raised.flatMap((run) => (run === undefined || run === runs.get(streamKeyOf(run)) ? [] : [run])),
-  );
-  return raised.map((run) => run?.cursor ?? 0);
 }
 
 /** Records that the stream was changed: its owner has to read it again. */

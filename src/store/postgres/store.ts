@@ -10,10 +10,8 @@ import {
   type DirectoryDeps,
 } from '../directory/directory.ts';
 import { createReadCache } from '../directory/read-cache.ts';
-import { bind } from '../directory/secrets.ts';
 import { followKeyCheck } from '../key-check.ts';
 import { createSeal, type Seal } from '../seal.ts';
-import { run } from './commands.ts';
 import type { Database } from './database.ts';
 import { makeMissingDay } from './partitions.ts';
 import { claimDue } from './due.ts';
@@ -24,13 +22,12 @@ import { adoptAtOpen, createStoreIdentity, type StoreIdentity } from './identity
 import { createLogStore } from './log.ts';
 import { refuseHalfMigrated } from './migrate-store.ts';
 import { type ListenNotify, openListenNotify } from './listen-notify.ts';
-import { createOwnershipStore } from './ownership.ts';
 import { engineOverview } from './overview.ts';
 import { createPools, type Pools } from './pools.ts';
 import { purposesOf } from './purposes.ts';
 import { nameOf } from './refusal.ts';
-import { append, runSteps } from './run-steps.ts';
 import { createSettle } from './settle.ts';
+import { createNodeEngine } from './node-engine.ts';
 import { liveNodes, liveVersions } from './nodes.ts';
 import { keyCheckRow, prepareSchema } from './schema.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
@@ -183,8 +180,8 @@ interface PartDeps {
 }
 
 function partsOf(pools: Pools, deps: PartDeps): Parts {
-  const { identity, seal, report, listenNotify, clock, time } = deps;
-  const { commands, lease, delivering } = pools;
+  const { identity, time } = deps;
+  const { commands, delivering } = pools;
   const userChanges = createKeyedSerialQueue();
   const directoryDeps = { ...directoryDepsOf(pools, deps), userChanges };
   const directory = createDirectory(directoryDeps);
@@ -201,20 +198,6 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       settle: createSettle({ ...deps, db: delivering }),
       pruneAttempts: createHistoryPruner(upkeepDeps),
     },
-    ownership: createOwnershipStore({
-      pools,
-      identity,
-      seal,
-      report,
-      hint: listenNotify.publish,
-      counted: listenNotify.counted,
-      clock,
-      time,
-      beforeHeartbeat: async () => {
-        await pools.guard.check();
-        await bindSeals(lease, seal);
-      },
-    }),
     upkeep: { ...directory.upkeep, ...createUpkeepStore(upkeepDeps) },
     time,
     recording: (entry) => createRecordingDirectory(directoryDeps, entry),
@@ -222,17 +205,8 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
   };
 }
 
-/** Lets seals be bound to their place as soon as every live node can open such seals. */
-async function bindSeals(db: Database, seal: Seal): Promise<void> {
-  if (seal.isBound()) return;
-  const state = await db.transact('durable', (tx) => run(tx, bind({ seal, liveNodes })));
-  if (state !== undefined) seal.follow(state);
-}
-
-function directoryDepsOf(
-  pools: Pools,
-  { hosts, identity, seal, hint, defer, readCache, report }: PartDeps,
-): Omit<DirectoryDeps, 'userChanges'> {
+function directoryDepsOf(pools: Pools, deps: PartDeps): Omit<DirectoryDeps, 'userChanges'> {
+  const { hosts, identity, seal, hint, defer, readCache, report } = deps;
   return {
     on: purposesOf(pools, identity),
     seal,
@@ -240,13 +214,12 @@ function directoryDepsOf(
     report,
     removals,
     engine: engineOverview(pools.lists, hosts),
-    runs: runSteps,
     failures: createFailureReader(pools.lists),
     defer,
     readCache,
+    ofNodes: createNodeEngine(pools, deps),
     countMax: 200_000,
     liveNodes,
     liveVersions,
-    append,
   };
 }

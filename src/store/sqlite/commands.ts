@@ -1,16 +1,21 @@
 import {
-  Call,
+  EngineStep,
   type Command,
   type Commands,
+  inEngine,
+  isCommand,
   isList,
   type Lists,
   Lock,
+  LockTimeout,
   PageRead,
   type Purposes,
+  ServerOnly,
   type Statement,
   type Step,
 } from '../directory/command.ts';
 import { createWriter } from '../directory/dialect.ts';
+import { steps } from './steps.ts';
 import { type BoundedRows, readPieces } from '../rows/bounded.ts';
 import type { Bindable, Database } from './database.ts';
 import type { WalRoom } from './wal-room.ts';
@@ -20,7 +25,14 @@ const write = createWriter('sqlite');
 /** One connection serves all purposes, one command after the other. */
 export function purposesOf(commands: Commands): Purposes {
   const lists: Lists = { read: commands.read, bounded: (list) => list() };
-  return { lists, commands, tokens: commands, access: lists, delivering: commands };
+  return {
+    lists,
+    commands,
+    tokens: commands,
+    access: lists,
+    delivering: commands,
+    lease: commands,
+  };
 }
 
 const synced = {
@@ -43,9 +55,8 @@ export function createCommands(db: Database, walRoom: WalRoom): Commands {
       let step = command.next();
       while (step.done !== true) {
         const { value } = step;
-        const steps = isList(value) ? value : [value];
         const results = [];
-        for (const each of steps) {
+        for (const each of isList(value) ? value : [value]) {
           results.push(each instanceof PageRead ? await pageOf(db, each) : resultOf(db, each));
         }
         step = command.next(isList(value) ? results : results[0]);
@@ -65,9 +76,10 @@ export function run<T>(db: Database, command: Command<T>): T {
 function resultOf(db: Database, step: Step | readonly Step[]): unknown {
   if (isList(step)) return step.map((each) => resultOf(db, each));
   if (step instanceof PageRead) throw new Error('A page is read outside of transactions.');
-  // Functions of this engine take its connection.
-  if (step instanceof Call) return step.work(db as never);
-  if (step instanceof Lock) return undefined;
+  if (step instanceof EngineStep) return inEngine(steps, db, step);
+  if (isCommand(step)) return run(db, step);
+  if (step instanceof Lock || step instanceof LockTimeout || step instanceof ServerOnly)
+    return undefined;
   const { strings, values } = write(step);
   return db[step.kind](strings, ...(values as Bindable[]));
 }

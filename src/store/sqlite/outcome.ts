@@ -16,7 +16,6 @@ import { storedCode } from '../rows/failures.ts';
 import type { Run } from '../rows/runs.ts';
 import { addAttempt } from './attempts.ts';
 import type { Database } from './database.ts';
-import { historySteps } from './run-steps.ts';
 import { run as runCommand } from './commands.ts';
 
 /** What an outcome depends on besides its stream. */
@@ -42,7 +41,7 @@ export function recordOutcome(
   if (history !== undefined) addAttempt(db, run.key, outcome.event, history);
   if (countEnd(state, outcome, transition, limits)) {
     const present = { ...run, health: state.health };
-    state.health = runCommand(db, failWaiting(historySteps, present, 'retrying', now));
+    state.health = runCommand(db, failWaiting(present, 'retrying', now));
   }
 }
 

@@ -1,6 +1,5 @@
 import { firstChangeFrom } from '../../core/subscription.ts';
-import type { Offset, Subscription, Node } from '../../core/types.ts';
-import type { CursorRaise } from '../port/ownership.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
 import { type Run, runOf, type RunRow } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 
@@ -46,29 +45,7 @@ export function cursorMax(
   return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;
 }
 
-/** Returns the cursor afterwards; 0 when the stream has another owner or another run. */
-export function raiseCursor(
-  db: Database,
-  raise: CursorRaise,
-  present = readRun(db, raise.tenant, raise.stream),
-): Offset {
-  const { epoch, run, version, cursor } = raise;
-  const isTheirs = present?.epoch === epoch && present.run === run && present.owner !== null;
-  if (present === undefined || !isTheirs) return 0;
-  const raised = Math.min(cursor, cursorMax(db, present, version));
-  if (raised <= present.cursor) return present.cursor;
-  db.run`update runs set cursor = ${raised} where key = ${present.key}`;
-  return raised;
-}
-
 /** Records that the stream was changed: its owner has to read it again. */
 export function noteChange(db: Database, run: Pick<Run, 'key'>): void {
   db.run`update runs set unseen = 1 where key = ${run.key} and owner is not null`;
-}
-
-/** Returns whether the node is alive in this incarnation; a former one may not write any more. */
-export function isPresent(db: Database, node: Node): boolean {
-  const row = db.get<{ incarnation: number }>`
-    select incarnation from nodes where id = ${node.id}`;
-  return row?.incarnation === node.incarnation;
 }

@@ -17,6 +17,7 @@ import {
   createRecordingDirectory,
   type DirectoryDeps,
 } from '../directory/directory.ts';
+import { type NodeEngine, voidOwnership } from '../directory/nodes.ts';
 import { createCommands, purposesOf, run } from './commands.ts';
 import { openConnection, type SqliteLocation } from './connection.ts';
 import { createCopy } from './copy.ts';
@@ -27,10 +28,8 @@ import { createFailureReader } from './failures.ts';
 import { type FileIdentity, markFile, openFileIdentity } from './file-identity.ts';
 import { createGuardedTime } from './guarded-time.ts';
 import { createLogStore } from './log.ts';
-import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { engineOverview } from './overview.ts';
 import { refusalOf } from './refusal.ts';
-import { createAppendStep, createRunSteps } from './run-steps.ts';
 import { applicationId, keyCheckRow, prepareSchema } from './schema.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
@@ -94,9 +93,10 @@ export function createSqliteStore(
   const seal = createSeal(deps.secretKeys, deps.random);
   defineTestKey(connection);
   connection.function('leat_now', () => time.now());
+  connection.function('leat_elapsed', () => clock.elapsedMs());
   const db = databaseOf(connection, { walSync, identity });
   seal.follow(currentKeyCheck(seal, keyCheckRow(db)));
-  voidOwnership(db);
+  db.transact('relaxed', () => run(db, voidOwnership()));
   dropUnended(db);
   const { emit: hint, watch } = createHints({ report });
   const writes = writeCheckOf(connection, db, deps, { walSync, identity });
@@ -130,7 +130,6 @@ export function createSqliteStore(
     },
     deliveries: { ...directory.deliveries, ...createDeliveryStore(shared) },
     auditLog: { ...directory.auditLog, prune: createEntryPruner(shared) },
-    ownership: createOwnershipStore({ ...shared, bindSeals: () => bindSeals(db, seal) }),
     upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...shared, connection }) },
     copy: createCopy(connection, () => identity?.checkContent()),
     time,
@@ -197,6 +196,25 @@ function bindSeals(db: Database, seal: Seal): void {
   if (state !== undefined) seal.follow(state);
 }
 
+/** The nodes of this process have its clock, and no others need to know of them. */
+function nodeEngineOf(
+  db: Database,
+  { seal, time }: Pick<DirectoryDeps, 'seal'> & { readonly time: StoreTime },
+): NodeEngine {
+  return {
+    join: async (_id, command) =>
+      db.transact('relaxed', () => {
+        bindSeals(db, seal);
+        return run(db, command());
+      }),
+    renew: (heartbeat) => heartbeat(),
+    skewMs: () => time.skewMs(),
+    counted: () => undefined,
+    freed: () => undefined,
+    version: 0,
+  };
+}
+
 /** Returns what the parts need that both engines share. */
 function directoryDepsOf(
   deps: Pick<
@@ -208,14 +226,13 @@ function directoryDepsOf(
   },
   file: string | undefined,
 ): DirectoryDeps {
-  const { db, time } = deps;
+  const { db } = deps;
   return {
     ...deps,
     removals,
     engine: engineOverview(db, file),
-    append: createAppendStep(time),
-    runs: createRunSteps(time),
     failures: createFailureReader(db),
+    ofNodes: nodeEngineOf(db, deps),
     // Some 4 ms: a million events at once would block the process for half a second.
     countMax: 10_000,
   };

@@ -18,7 +18,6 @@ import { createSeal } from '../../../src/store/seal.ts';
 import { createCommands, purposesOf } from '../../../src/store/sqlite/commands.ts';
 import { openConnection } from '../../../src/store/sqlite/connection.ts';
 import { createDatabase } from '../../../src/store/sqlite/database.ts';
-import { createRunSteps } from '../../../src/store/sqlite/run-steps.ts';
 import { prepareSchema } from '../../../src/store/sqlite/schema.ts';
 import { createWalRoom } from '../../../src/store/sqlite/wal-room.ts';
 import { createSqliteStore } from '../../../src/store/sqlite/store.ts';
@@ -65,7 +64,7 @@ async function setup(t: TestContext) {
       return all.read(command);
     },
   };
-  const deps = { on: purposesOf(commands), runs: createRunSteps(time), readCache };
+  const deps = { on: purposesOf(commands), readCache };
   return {
     connection,
     commands,

@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import { KIB, MIB } from '../../../src/core/units.ts';
 import { type FailureRow, firstFailures } from '../../../src/store/directory/failures.ts';
-import { Call } from '../../../src/store/directory/command.ts';
 import { createFailureGroups } from '../../../src/store/directory/failure-groups.ts';
 import { createCommands } from '../../../src/store/postgres/commands.ts';
 import { purposesOf } from '../../../src/store/sqlite/commands.ts';
@@ -171,7 +170,6 @@ test('PostgreSQL: groups take as many searches for many failures as for few, wit
       ),
     ),
     failures: createFailureReader(db),
-    runs: { now: () => new Call(() => 0) },
   });
   const { items } = await groups(tenant, {
     after: undefined,

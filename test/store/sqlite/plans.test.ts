@@ -13,6 +13,7 @@ import { defineTestKey } from '../../../src/store/sqlite/attempts.ts';
 test('SQLite: no statement scans all deliveries, or those of a tenant, for some of a stream', () => {
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
+  db.function('leat_now', () => 0);
   for (const { sql } of readMigrations(assetFolder('store/sqlite/migrations/'))) db.exec(sql);
   const walks = /^(?:SCAN deliveries\b|SEARCH deliveries\b.*\(tenant=\?\)$)/;
   const ofStream = /\bstream = \?/;
@@ -120,6 +121,10 @@ function inSqlite(value: string): string {
   if (/^oneOf\w*\(/.test(value)) return 'in (select value from json_each(?))';
   if (value.startsWith('amongOffsets('))
     return 'and e."offset" in (select value from json_each(?))';
+  if (value.startsWith('amongStreams('))
+    return '(select value ->> 0, value ->> 1 from json_each(?))';
+  if (value.startsWith('listedRows(')) return 'json_each(?) as listed';
+  if (value === 'jsonRow') return 'json_array';
   if (value === 'byDue') return 'indexed by deliveries_due';
   if (value === 'byStream') return 'indexed by deliveries_offset';
   if (value === 'byReplay') return 'indexed by deliveries_replay';
