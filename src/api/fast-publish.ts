@@ -36,7 +36,7 @@ const bodyBytesMax = 16 * 1024;
 
 /**
  * Serves requests that publish one event directly on the socket, without Fastify and Node's HTTP server:
- * those take more time than all else (docs/adr/0047-what-a-published-event-costs.md). The checks are those
+ * those take more time than all else (docs/adr/0047-plain-publishes-before-fastify.md). The checks are those
  * of the route, in the same order, by the same functions, and so are the responses. Behind trusted proxies
  * the route serves all: it counts the requests under way of each forwarded client.
  */

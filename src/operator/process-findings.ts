@@ -74,7 +74,7 @@ function openFilesFinding({ openFilesMax: max }: ProcessFacts, settings: Setting
   );
 }
 
-/** A service at rest with a sender thread (docs/adr/0049-what-a-node-takes.md). */
+/** A service at rest with a sender thread (docs/measurements/node.md). */
 const restBytes = 128 * MIB;
 
 function memoryFinding({ memoryBytes }: ProcessFacts, { inflightBytesMax }: Settings): Finding {

@@ -37,6 +37,31 @@ describe('references', () => {
     assert.deepEqual(found, []);
   });
 
+  test('docs/adr: every number has one file, or a line of the README that says what became of it', () => {
+    const numbers = globSync('docs/adr/[0-9]*.md', { cwd: root }).map((path) =>
+      Number(/(?<number>\d{4})-/.exec(path)?.groups?.['number']),
+    );
+    const gone = [...read('docs/adr/README.md').matchAll(/^\| (?<list>\d[\d, ]*) /gm)].flatMap(
+      ({ groups }) => (groups?.['list'] ?? '').split(',').map(Number),
+    );
+    const all = [...numbers, ...gone].toSorted((one, other) => one - other);
+    assert.deepEqual(
+      all,
+      all.map((_, index) => index + 1),
+    );
+  });
+
+  test('docs/measurements: the README has every page', () => {
+    const pages = globSync('docs/measurements/*.md', { cwd: root })
+      .map((path) => path.replace('docs/measurements/', ''))
+      .filter((page) => page !== 'README.md');
+    const text = read('docs/measurements/README.md');
+    assert.deepEqual(
+      pages.filter((page) => !text.includes(`[${page}](${page})`)),
+      [],
+    );
+  });
+
   test('there are citations to check', () => {
     const count = sources.reduce((sum, path) => sum + citationsIn(read(path)).length, 0);
     assert.ok(count > 80, `found ${count}`);
