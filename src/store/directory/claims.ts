@@ -2,6 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { Node, StreamRef } from '../../core/types.ts';
 import type { ClaimFilter, ClaimRequest, OwnedStream } from '../port/ownership.ts';
 import type { Run } from '../rows/runs.ts';
+import { needsOwner } from '../rules/owner.ts';
 import { type Command, engine, sql } from './command.ts';
 import { byDue } from './delivery-indexes.ts';
 import { forKeyShare, Fragment, perDialect, piece } from './dialect.ts';
@@ -9,19 +10,6 @@ import { failWaiting } from './disabling.ts';
 import { freeExpiredNodes, leaseNow } from './nodes.ts';
 import { type OwnedAsk, type OwnedDeps, ownedStreams } from './owned-streams.ts';
 import { amongStreams, lockRuns } from './runs.ts';
-
-/** Streams `s` that need an owner: enabled ones, and disabled ones with rows to send, except rows of a replay. */
-export const needsOwner = perDialect({
-  sqlite: needsOwnerBy('indexed by deliveries_due'),
-  postgres: needsOwnerBy(''),
-});
-
-function needsOwnerBy(index: string): string {
-  return `(s.status = 'enabled' or exists (
-    select 1 from deliveries d ${index}
-    where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
-      and d.kind <> 'replay'))`;
-}
 
 /** Claims free streams, or returns those of a claim that was made before. */
 export function* claim(deps: OwnedDeps, node: Node, request: ClaimRequest): Command<OwnedStream[]> {

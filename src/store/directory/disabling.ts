@@ -3,6 +3,7 @@ import { disabledMessage, healthAfterDisabling } from '../../core/health.ts';
 import type { Attempt, Health } from '../../core/types.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
+import { endWithStream } from '../rules/pause.ts';
 import { type Command, engine, sql, together } from './command.ts';
 import { byDue } from './delivery-indexes.ts';
 import { forUpdate } from './dialect.ts';
@@ -21,13 +22,13 @@ export function* failWaiting(run: Run, state: 'retrying' | 'parked', now: Millis
     sql.all<HistoryEvent>`
       select event_id as id, "offset" from deliveries
       where tenant = ${tenant} and stream = ${stream} and state = ${state}
-        and due_at is not null and kind in ('first', 'test')
+        and due_at is not null and ${endWithStream}
       order by due_at, event_id ${forUpdate}`,
     sql.run`
       update deliveries ${byDue} set state = 'failed', due_at = null, failed_at = ${now},
         error_code = 'stream_disabled' ${entryAt(now)}
       where tenant = ${tenant} and stream = ${stream} and state = ${state}
-        and due_at is not null and kind in ('first', 'test')`,
+        and due_at is not null and ${endWithStream}`,
   );
   if (waiting.length === 0) return run.health;
   yield* together(

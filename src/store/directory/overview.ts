@@ -2,6 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import { isFailing } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { OverviewStore, StreamPosition, TenantOverview } from '../port/overview.ts';
+import { sendsAll } from '../rules/pause.ts';
 import { type Command, type On, sql } from './command.ts';
 import { type Fragment, larger, oneOf, perDialect } from './dialect.ts';
 import { overdueStreams } from './overdue.ts';
@@ -99,7 +100,7 @@ function* countFailing(tenant: number): Command<number> {
   const rows = yield* sql.all<FailingRow>`
     select s.id, r.consecutive_failures as consecutive, r.refused_at, r.failing_since
     from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
-    where s.tenant = ${tenant} and s.status = 'enabled' and s.paused_at is null
+    where s.tenant = ${tenant} and ${sendsAll}
       and (r.consecutive_failures > 0 or r.refused_at is not null or r.failing_since is not null
         or s.id ${oneOf([...sinceOf.keys()])})`;
   return rows.filter(({ id, consecutive, ...row }) =>

@@ -10,7 +10,8 @@ import type {
   OwnershipStore,
 } from '../port/ownership.ts';
 import { isSkewed } from '../port/time.ts';
-import { beginTaken, claim, needsOwner } from './claims.ts';
+import { needsOwner } from '../rules/owner.ts';
+import { beginTaken, claim } from './claims.ts';
 import { type Command, LockTimeout, type On, sql } from './command.ts';
 import { perDialect } from './dialect.ts';
 import {

@@ -3,13 +3,14 @@ import type { Page } from '../port/page.ts';
 import type { Redelivery, RedeliveryStore } from '../port/redeliveries.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
-import { type Command, engine, sql, together } from './command.ts';
+import { type Command, sql } from './command.ts';
 import { byStream } from './delivery-indexes.ts';
 import { forUpdate, oneOf, verbatim } from './dialect.ts';
 import type { OpenFailure } from './failure-counts.ts';
 import { createFailureWork, leaveWork, type WorkDeps, type WorkKind } from './failure-work.ts';
-import { entryAt } from './history.ts';
-import { noteDue, storeNow } from './runs.ts';
+import { storeNow } from './runs.ts';
+import { beginsCycle } from '../rules/cycle.ts';
+import { noteCycles } from './redelivery.ts';
 
 /** Creates the store of redeliveries. Triggers of the engines count the ends of their cycles. */
 export function createRedeliveryStore(deps: WorkDeps): RedeliveryStore {
@@ -55,15 +56,10 @@ function* beginCycles(
 ): Command<void> {
   const { tenant, stream } = run;
   const started = yield* sql.all<HistoryEvent>`
-    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
-      cycle_at = ${now}, redelivery = ${id} ${entryAt(now)}
+    update deliveries set ${beginsCycle(now, id)}
     where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(failures.map((one) => one.id))}
     returning event_id as id, "offset"`;
-  const entry = { at: now, durationMs: 0, outcome: 'redelivered' } as const;
-  yield* together(
-    noteDue(run),
-    engine.addEntries(run, started, { ...entry, status: undefined, error: undefined }),
-  );
+  yield* noteCycles(run, started, now);
 }
 
 /** Returns deliveries whose cycle has not begun to the failures; a trigger counts them as skipped. */

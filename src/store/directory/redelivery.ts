@@ -5,7 +5,8 @@ import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import { type Command, engine, sql, together } from './command.ts';
 import { oneOf } from './dialect.ts';
-import { endOf, entryAt } from './history.ts';
+import { beginsCycle } from '../rules/cycle.ts';
+import { endOf } from './history.ts';
 import { lockRun, noteDue, storeNow } from './runs.ts';
 
 /** Starts a new cycle for one failure; see {@link DeliveryStore.redeliver}. */
@@ -31,12 +32,10 @@ export function* redeliver(
   }
   if (row.state !== 'failed') return 'retrying';
   const started = yield* sql.all<HistoryEvent>`
-    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
-      cycle_at = ${now}, redelivery = null
-      ${entryAt(now)}
+    update deliveries set ${beginsCycle(now)}
     where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}
     returning event_id as id, "offset"`;
-  yield* note(run, started, now);
+  yield* noteCycles(run, started, now);
   return 'accepted';
 }
 
@@ -70,20 +69,23 @@ export function* redeliverMany(
   if (run === undefined) return 0;
   const { types, from = Number.MIN_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER } = filter;
   const started = yield* sql.all<HistoryEvent>`
-    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
-      cycle_at = ${now}, redelivery = null
-      ${entryAt(now)}
+    update deliveries set ${beginsCycle(now)}
     -- The bound is there for SQLite, which does not use the index of failures without it.
     where tenant = ${tenant} and stream = ${stream} and failed_at is not null and failed_at >= 0
       and state = 'failed'
       and (${types === undefined} or type ${oneOf(types ?? [])})
       and time >= ${from} and time < ${to}
     returning event_id as id, "offset"`;
-  if (started.length > 0) yield* note(run, started, now);
+  if (started.length > 0) yield* noteCycles(run, started, now);
   return started.length;
 }
 
-function* note(run: Run, started: readonly HistoryEvent[], now: Millis): Command<unknown> {
+/** Records that cycles of deliveries have begun. */
+export function* noteCycles(
+  run: Run,
+  started: readonly HistoryEvent[],
+  now: Millis,
+): Command<unknown> {
   const entry = { at: now, durationMs: 0, outcome: 'redelivered' } as const;
   return yield* together(
     noteDue(run),

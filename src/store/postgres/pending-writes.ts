@@ -7,11 +7,11 @@ import {
   applyOutcome,
   type BatchState,
   countEnd,
-  endsWithStream,
   isEnabled,
   newBatchState,
   noteAttempt,
 } from '../rules/settlement.ts';
+import { endsWithStream } from '../rules/pause.ts';
 import { pausedFor } from '../rules/pause.ts';
 import { disabledAt } from '../directory/disabling.ts';
 import type { Entry } from './attempts.ts';

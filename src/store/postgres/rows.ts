@@ -3,8 +3,11 @@ import type { Millis } from '../../core/clock.ts';
 import type { DeliveryKind, DeliveryState, Offset, StreamRef } from '../../core/types.ts';
 import { dayMs } from '../../core/units.ts';
 import type { Settlement } from '../port/settlement.ts';
+import { sql } from '../directory/command.ts';
 import { storedCode } from '../rows/failures.ts';
+import { endWithStream } from '../rules/pause.ts';
 import type { DeliveryRow } from '../rules/settlement.ts';
+import { run } from './commands.ts';
 import { numbers, type Queries } from './database.ts';
 import type { Days } from './day-ranges.ts';
 
@@ -102,14 +105,14 @@ function byStream(rows: readonly Row[]): RowsByStream {
 
 /** Reads the first and test deliveries of a stream that wait for an attempt, the oldest first. */
 export async function readWaiting(tx: Queries, { tenant, stream }: StreamRef): Promise<Row[]> {
-  const rows = await tx.all<RowColumns>`
+  const waiting = sql.all<RowColumns>`
     select tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at, failed_at,
       cycle_at, error_code, attempts_from, attempts_to
     from deliveries
     where tenant = ${tenant} and stream = ${stream} and due_at is not null
-      and state = 'retrying' and kind in ('first', 'test')
+      and state = 'retrying' and ${endWithStream}
     order by due_at, event_id`;
-  return rows.map(rowOf);
+  return (await run(tx, waiting[Symbol.iterator]())).map(rowOf);
 }
 
 export async function removeRows(tx: Queries, rows: readonly Row[]): Promise<void> {

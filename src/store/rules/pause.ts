@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryKind, StreamStatus } from '../../core/types.ts';
+import { verbatim } from '../directory/dialect.ts';
 import type { Run } from '../rows/runs.ts';
 
 /** Returns how long a stream has been paused in total, its present pause included. */
@@ -33,6 +34,17 @@ const kinds: readonly DeliveryKind[] = ['first', 'redelivery', 'test', 'replay']
 export function sentKinds(sending: Sending): readonly DeliveryKind[] {
   return kinds.filter((kind) => mayBeSent(kind, sending));
 }
+
+/** Returns whether a delivery that waits becomes a failure when its stream is disabled. */
+export function endsWithStream(kind: DeliveryKind): boolean {
+  return kind === 'first' || kind === 'test';
+}
+
+/** Deliveries of a kind that {@link endsWithStream}. */
+export const endWithStream = verbatim("kind in ('first', 'test')");
+
+/** Streams `s` that send what {@link mayBeSent} of every kind. */
+export const sendsAll = verbatim("s.status = 'enabled' and s.paused_at is null");
 
 /** The deliveries of one kind of a stream that wait or are in progress. */
 export interface DueKind {

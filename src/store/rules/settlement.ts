@@ -19,6 +19,7 @@ import type {
   Settlement,
 } from '../port/settlement.ts';
 import type { Run } from '../rows/runs.ts';
+import { endsWithStream } from './pause.ts';
 
 /** A row of `deliveries`, as far as outcomes depend on it or change it. */
 export interface DeliveryRow {
@@ -137,11 +138,6 @@ function entryOf(outcome: EndedOutcome, now: Millis): Attempt {
   return outcome.result === 'delivered'
     ? { outcome: 'delivered', at, durationMs, status, error: undefined }
     : { outcome: 'failed', at, durationMs, status, error: outcome.error };
-}
-
-/** Returns whether a delivery that waits becomes a failure when its stream is disabled. */
-export function endsWithStream(kind: DeliveryKind): boolean {
-  return kind === 'first' || kind === 'test';
 }
 
 /** One stream while the outcomes of its settlement are recorded; in memory until they all are. */

@@ -124,6 +124,10 @@ function inSqlite(value: string): string {
   if (value.startsWith('amongStreams('))
     return '(select value ->> 0, value ->> 1 from json_each(?))';
   if (value.startsWith('listedRows(')) return 'json_each(?) as listed';
+  if (value === 'endWithStream') return "kind in ('first', 'test')";
+  if (value === 'needsOwner')
+    return "(s.status = 'enabled' or exists (select 1 from deliveries d indexed by deliveries_due where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null and d.kind <> 'replay'))";
+  if (value.startsWith('beginsCycle(')) return "kind = 'redelivery', due_at = ?";
   if (value === 'jsonRow') return 'json_array';
   if (value === 'byDue') return 'indexed by deliveries_due';
   if (value === 'byStream') return 'indexed by deliveries_offset';
