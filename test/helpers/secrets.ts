@@ -3,7 +3,7 @@ import { createCipheriv } from 'node:crypto';
 import { systemClock, systemRandom } from '../../src/clock.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { storeLocation } from '../../src/core/value.ts';
-import { keyIdOf } from '../../src/store/key-ring.ts';
+import { keyIdOf } from '../../src/store/seal.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { RotationStep, SealedRow, SecretStore } from '../../src/store/port/secrets.ts';
 import type { Store } from '../../src/store/port/store.ts';

@@ -27,7 +27,7 @@ export const accessMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a change of access that does not exclude the revocation of its caller',
-    file: 'store/directory/guarding.ts',
+    file: 'store/directory/directory.ts',
     before: 'yield* lockAccess(tenant);',
     after: '',
     killedBy: {
@@ -37,7 +37,7 @@ export const accessMutants: readonly Mutant[] = [
   },
   {
     name: 'a token of a revoked signing key that still changes access',
-    file: 'store/directory/guarding.ts',
+    file: 'store/directory/directory.ts',
     before: 'return key !== undefined;',
     after: 'return true;',
     killedBy: {

@@ -175,7 +175,7 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'statistics that count twice',
-    file: 'store/sqlite/stats.ts',
+    file: 'store/sqlite/settle.ts',
     before: 'delivered = delivered + excluded.delivered, failed = failed + excluded.failed',
     after: 'delivered = delivered + 2 * excluded.delivered, failed = failed + excluded.failed',
   },

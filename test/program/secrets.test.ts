@@ -4,7 +4,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test, type TestContext } from 'node:test';
-import { keyIdOf } from '../../src/store/key-ring.ts';
+import { keyIdOf } from '../../src/store/seal.ts';
 import {
   createTempStore,
   runLeat,

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { SealBroken, StoreUnavailable } from '../../src/core/errors.ts';
-import { keyIdOf } from '../../src/store/key-ring.ts';
+import { keyIdOf } from '../../src/store/seal.ts';
 import { createSeal, type KeyCheck, type Seal } from '../../src/store/seal.ts';
 import { keyCheckPlace, type Place, placeIn } from '../../src/store/sealed-columns.ts';
 import { sealAsBefore } from '../helpers/secrets.ts';

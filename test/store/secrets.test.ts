@@ -9,7 +9,7 @@ import pg from 'pg';
 import { systemClock, systemRandom } from '../../src/clock.ts';
 import { createFirstKey, revokeKey } from '../../src/auth/keys.ts';
 import { SealBroken, StartRefused } from '../../src/core/errors.ts';
-import { keyIdOf } from '../../src/store/key-ring.ts';
+import { keyIdOf } from '../../src/store/seal.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Rotation, SealedRow, SecretStore } from '../../src/store/port/secrets.ts';
 import type { Store } from '../../src/store/port/store.ts';

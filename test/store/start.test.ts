@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
-import { keyIdOf } from '../../src/store/key-ring.ts';
+import { keyIdOf } from '../../src/store/seal.ts';
 import { endWithProcess } from '../helpers/children.ts';
 
 const program = new URL('process/keeper.ts', import.meta.url).pathname;

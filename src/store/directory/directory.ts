@@ -1,32 +1,33 @@
 import type { AuditEntry } from '../../core/audit-log.ts';
-import type { Guard, GuardedStore } from '../port/guard.ts';
+import type { ClientGuard, Guard, GuardedStore } from '../port/guard.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Seal } from '../seal.ts';
+import { lockAccess } from './access-lock.ts';
 import { createAlertStateStore } from './alert-state.ts';
 import { createAllFailures } from './all-failures.ts';
 import { createApiStore } from './apis.ts';
 import { createAuditLogStore } from './audit-log.ts';
 import { createCertificateStore } from './certificates.ts';
-import { createClientStore } from './clients.ts';
-import type { On } from './command.ts';
-import { createConsoleSessionStore } from './console-sessions.ts';
-import { createDeliveryStatsStore } from './delivery-stats.ts';
+import { accessOf, createClientStore } from './clients.ts';
+import { aroundChanges, type Command, type On, type Purposes, sql } from './command.ts';
+import { createConsoleSessionStore, heldSession } from './console-sessions.ts';
 import { createDeliveryStore } from './deliveries.ts';
+import { createDeliveryStatsStore } from './delivery-stats.ts';
+import { forKeyShare } from './dialect.ts';
 import { createDismissalStore } from './dismissals.ts';
 import { createEventLogStore } from './event-log.ts';
+import { createEventTypeStore } from './event-types.ts';
 import { createFailureStore, type FailureReader } from './failures.ts';
 import { createGrantStore } from './grants.ts';
-import { guardedOn } from './guarding.ts';
 import { createKeyStore, type KeyStoreDeps } from './keys.ts';
-import { createEventTypeStore } from './event-types.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
+import { createOwnershipStore, type OwnershipDeps } from './ownership.ts';
 import { recordingOn } from './recording.ts';
 import { createRedeliveryStore } from './redeliveries.ts';
 import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import { createSecretStore, type SecretDeps } from './secrets.ts';
-import { createOwnershipStore, type OwnershipDeps } from './ownership.ts';
 import { createStreamStore, type StreamDeps } from './streams.ts';
 import { createTenantStore, type TenantDeps } from './tenants.ts';
 import { createUserStore, type UserDeps } from './users.ts';
@@ -104,4 +105,29 @@ export function createGuardedDirectory(
     grants: createGrantStore(deps),
     roles: createRoleStore(deps),
   };
+}
+
+/**
+ * Returns connections whose changes call the guard in each transaction, before anything is changed. Changes of
+ * the access of a tenant's clients follow each other, so that one which is committed after a
+ * revocation also sees it.
+ */
+function guardedOn(on: Purposes, guard: Guard): Purposes {
+  return aroundChanges(on, (command) => guarded(command, guard));
+}
+
+function* guarded<T>(command: () => Command<T>, guard: Guard): Command<T> {
+  const { tenant } = guard;
+  yield* lockAccess(tenant);
+  if (guard.session !== undefined) guard.check(yield* heldSession(tenant, guard.session));
+  else guard.check(yield* accessOf(tenant, guard.client), yield* isSigned(guard));
+  return yield* command();
+}
+
+/** A key that is found stays until the commit. */
+function* isSigned({ tenant, signedWith }: ClientGuard): Command<boolean> {
+  if (signedWith === undefined) return true;
+  const key = yield* sql.get`
+    select 1 from signing_keys where tenant = ${tenant} and kid = ${signedWith} ${forKeyShare}`;
+  return key !== undefined;
 }

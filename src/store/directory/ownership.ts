@@ -1,6 +1,6 @@
+import type { Millis } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
 import { streamKeyOf } from '../../core/stream-key.ts';
-import type { Millis } from '../../core/clock.ts';
 import type { Node, StreamRef } from '../../core/types.ts';
 import type {
   CursorRaise,
@@ -26,7 +26,6 @@ import {
   renewLease,
 } from './nodes.ts';
 import { type OwnedAsk, type OwnedDeps, ownedStreams } from './owned-streams.ts';
-import { noteRefusal } from './refused-results.ts';
 import { amongClaims, amongStreams, lockRuns, raiseCursors } from './runs.ts';
 import { keepTaken, takenByOthers, yieldedRaise } from './taken-events.ts';
 
@@ -180,4 +179,21 @@ function* release(node: Node, last: readonly (CursorRaise & KnownStream)[]): Com
   yield* sql.run`
     update runs set owner = null
     where owner = ${node.id} and (tenant, stream, epoch) in ${amongClaims(last)}`;
+}
+
+/** Notes since when results of a stream of the node are refused, or that none is any more. */
+function* noteRefusal(
+  { id }: Node,
+  { tenant, stream, epoch }: StreamRef & Pick<CursorRaise, 'epoch'>,
+  code: string | undefined,
+): Command<void> {
+  if (code === undefined) {
+    yield* sql.run`
+      update runs set refused_at = null, refused_code = null
+      where tenant = ${tenant} and stream = ${stream} and owner = ${id} and epoch = ${epoch}`;
+  } else {
+    yield* sql.run`
+      update runs set refused_at = coalesce(refused_at, leat_now()), refused_code = ${code}
+      where tenant = ${tenant} and stream = ${stream} and owner = ${id} and epoch = ${epoch}`;
+  }
 }

@@ -1,13 +1,14 @@
-import { storedFilter } from '../../core/filter.ts';
 import type { Json } from '../../core/filter-values.ts';
+import { storedFilter } from '../../core/filter.ts';
 import { runInSlices } from '../../core/slices.ts';
 import { spanAt } from '../../core/subscription.ts';
-import type { Offset } from '../../core/types.ts';
-import type { PassedOver } from '../rules/enable.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, PageRead, type Reads, sql } from './command.ts';
+import type { Run } from '../rows/runs.ts';
+import type { PassedOver } from '../rules/enable.ts';
+import { type Command, PageRead, type Reads, sql, together } from './command.ts';
 import { oneOf, oneOfNumbers } from './dialect.ts';
-import { stretchOf } from './runs.ts';
+import { oldestAfter, stretchOf } from './runs.ts';
 
 export interface SkippedDeps {
   readonly commands: Reads;
@@ -113,4 +114,23 @@ function* countFrom(
     where tenant = ${tenant} and "offset" between ${from} and ${upTo} ${inDays}
       and type ${oneOf(span.types)} and not "offset" ${oneOfNumbers(withRow)}`;
   return { count: row?.count ?? 0, upTo };
+}
+
+/**
+ * Returns the stretch of the log from the cursor of a stream up to the head. A change that enables the
+ * stream reads it in its transaction, because rows change afterwards.
+ */
+export function* passedOverBy(
+  { tenant, stream, cursor }: Pick<Run, 'tenant' | 'stream' | 'cursor'>,
+  subscriptions: readonly Subscription[],
+  head: Offset,
+): Command<PassedOver> {
+  const [rows, from] = yield* together(
+    sql.all<{ offset: Offset }>`
+      select "offset" from deliveries
+      where tenant = ${tenant} and stream = ${stream} and "offset" > ${cursor}`,
+    oldestAfter(tenant, cursor),
+  );
+  const withRow = rows.map(({ offset }) => offset);
+  return { tenant, from, upTo: head, subscriptions, withRow };
 }

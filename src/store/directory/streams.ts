@@ -15,7 +15,7 @@ import { type Command, engine, Lock, type On, sql, type Statement, together } fr
 import { failWaiting } from './disabling.ts';
 import { byStream } from './delivery-indexes.ts';
 import { forShare, Fragment, oneOf, piece } from './dialect.ts';
-import { passedOverBy } from './passed-over.ts';
+import { passedOverBy } from './skipped.ts';
 import { hasTooManySelections, keepPast, passedSelections, removePast } from './past-selections.ts';
 import { leaveDismissals } from './dismissals.ts';
 import { leaveRedeliveries } from './redeliveries.ts';

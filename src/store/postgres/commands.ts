@@ -1,7 +1,7 @@
 import {
-  EngineStep,
   type Command,
   type Durability,
+  EngineStep,
   inEngine,
   isCommand,
   isList,
@@ -12,12 +12,15 @@ import {
   ServerOnly,
   type Statement,
   type Step,
+  type StepsOn,
 } from '../directory/command.ts';
 import { createWriter } from '../directory/dialect.ts';
-import { steps } from './steps.ts';
 import { type BoundedRows, rowBytes } from '../rows/bounded.ts';
-import { requireSame, type StoreIdentity } from './identity.ts';
+import { appendWithin } from './append.ts';
+import { addAttempts } from './attempts.ts';
 import { advisoryLock, type Database, type Queries } from './database.ts';
+import { requireSame, type StoreIdentity } from './identity.ts';
+import { writeRuns } from './runs.ts';
 
 export type Comparing = Pick<StoreIdentity, 'transact' | 'compared'>;
 
@@ -119,3 +122,19 @@ export function boundedText(
   boundedTexts.set(strings, bounded);
   return bounded;
 }
+
+/** The steps of commands of this engine. */
+const steps: StepsOn<Queries> = {
+  writeRuns,
+  addEntries: (tx, to, events, attempt) =>
+    addAttempts(
+      tx,
+      events.map((event) => ({ run: to, event, attempt })),
+    ),
+  append: async (tx, tenant, events) => (await appendWithin(tx, tenant, events)).written,
+  beginStep: async (tx, { id, incarnation }, kind, number) => {
+    const row = await tx.get<{ begun: boolean }>`
+      select leat_begin_step(${id}, ${incarnation}, ${kind}, ${number}) as begun`;
+    return row?.begun === true;
+  },
+};

@@ -1,17 +1,17 @@
 import type { Clock, Millis } from '../../core/clock.ts';
+import { tenantsPerBlock } from '../../core/tenant-blocks.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { dayOf } from '../../core/units.ts';
-import { createAppender, groupLimits, type Appender } from '../appender.ts';
+import { type Appender, createAppender, groupLimits } from '../appender.ts';
+import { horizonOf } from '../directory/horizon.ts';
+import { daysMax } from '../directory/runs.ts';
 import type { Hint } from '../port/hints.ts';
 import type { LogPage, LogQuery, LogStore } from '../port/log.ts';
 import { traced } from '../rows/delivered-event.ts';
-import { numbers, type Queries } from './database.ts';
-import { headMarks } from './head-marks.ts';
 import { appendWithin } from './append.ts';
-import { horizonOf } from '../directory/horizon.ts';
-import { daysMax } from '../directory/runs.ts';
 import { run } from './commands.ts';
-import { type KnownStore, type StoreIdentity } from './identity.ts';
+import { type Database, numbers, type Queries } from './database.ts';
+import type { KnownStore, StoreIdentity } from './identity.ts';
 import { lockMs, unlessInUse } from './old-days.ts';
 import type { Pools } from './pools.ts';
 
@@ -278,4 +278,36 @@ async function publicationOf(
   const row = await db.get<{ at: Millis | null }>`
     select leat_published_at(${tenant}, ${offset}::bigint) as at`;
   return row?.at ?? undefined;
+}
+
+/**
+ * See `LogStore.headMarks`. Heads never fall and ids are not reused, so no two states have the same
+ * mark. Written apart from SQLite, where no fail-over or restore can change the store meanwhile.
+ */
+function headMarks({
+  db,
+  identity,
+}: {
+  readonly db: Database;
+  readonly identity: StoreIdentity;
+}): Promise<ReadonlyMap<number, string>> {
+  return identity.compared(async ({ generation, identity: own, flushed, seen }) => {
+    // At least one row: the comparison is also needed where there are no tenants.
+    const rows = await db.all<{
+      block: number | null;
+      mark: string | null;
+      flushed: number | null;
+    }>`
+      with compared as materialized (
+        select leat_compare(${generation}, ${own}, ${flushed}) as flushed),
+      marks as (
+        select id / ${tenantsPerBlock}::int as block,
+          count(*) || ' ' || max(id) || ' ' || sum(head) as mark
+        from tenants group by 1)
+      select block, mark, flushed from compared left join marks on true`;
+    seen(rows[0]?.flushed);
+    return new Map(
+      rows.flatMap(({ block, mark }) => (block === null || mark === null ? [] : [[block, mark]])),
+    );
+  });
 }

@@ -1,25 +1,27 @@
-import { streamKeyOf } from '../../core/stream-key.ts';
 import type { Millis } from '../../core/clock.ts';
-import type { HealthLimits, Node } from '../../core/types.ts';
+import { streamKeyOf } from '../../core/stream-key.ts';
+import type { HealthLimits, Node, StreamRef } from '../../core/types.ts';
+import { dayMs, hourMs } from '../../core/units.ts';
+import { record } from '../directory/audit-log.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
-import { record } from '../directory/audit-log.ts';
 import { disabledEntry, disabledReasons } from '../rules/audit-log.ts';
 import {
   type BatchState,
+  emitDisabled,
   lost,
   recorded,
   recordedBefore,
   runAfter,
   settledAboveAfter,
-  emitDisabled,
 } from '../rules/settlement.ts';
 import { addAttempts } from './attempts.ts';
 import { run as runCommand } from './commands.ts';
-import { type PendingWrites, recordOutcomes } from './pending-writes.ts';
 import { type Database, numbers, type Queries, withCommit } from './database.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
+import { type PendingWrites, recordOutcomes } from './pending-writes.ts';
+import { changeRows, readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
 import {
   cursorMax,
   isPresent,
@@ -29,8 +31,6 @@ import {
   runsByKey,
   writeRuns,
 } from './runs.ts';
-import { changeRows, readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
-import { addStats } from './stats.ts';
 
 /**
  * Creates the command that records a batch of attempts: two round trips, the second one with the
@@ -260,4 +260,29 @@ async function addProgress(tx: Queries, streams: readonly BatchState[]): Promise
       ${numbers(ended.map(({ replayed }) => replayed.failed))}::bigint[])
       as u(tenant, stream, sent, failed)
     where p.tenant = u.tenant and p.stream = u.stream and p.status = 'running'`;
+}
+
+/** How long hours are kept. */
+const keptMs = 90 * dayMs;
+
+/** Deliveries of a stream that ended: successes, and cycles that were exhausted. */
+export interface EndedCounts extends StreamRef {
+  readonly delivered: number;
+  readonly failed: number;
+}
+
+/**
+ * Adds to the hour of `now`; the first addition of an hour removes the stream's hours that are too
+ * old. Written apart from SQLite, where a statement for each stream costs no round trip.
+ */
+async function addStats(tx: Queries, ended: readonly EndedCounts[], now: Millis): Promise<void> {
+  const added = ended.filter(({ delivered, failed }) => delivered + failed > 0);
+  if (added.length === 0) return;
+  const hour = now - (now % hourMs);
+  await tx.get`
+    select leat_add_stats(${hour}, ${hour - keptMs},
+      ${numbers(added.map(({ tenant }) => tenant))}::int[],
+      ${added.map(({ stream }) => stream)}::text[],
+      ${numbers(added.map(({ delivered }) => delivered))}::int[],
+      ${numbers(added.map(({ failed }) => failed))}::int[])`;
 }

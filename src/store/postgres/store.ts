@@ -1,8 +1,6 @@
 import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { createKeyedSerialQueue } from '../../core/serial-queue.ts';
-import { createHints } from '../hints.ts';
-import type { Hint } from '../port/hints.ts';
-import type { Store } from '../port/store.ts';
+import type { Purposes } from '../directory/command.ts';
 import {
   createDirectory,
   createGuardedDirectory,
@@ -10,30 +8,33 @@ import {
   type DirectoryDeps,
 } from '../directory/directory.ts';
 import { createReadCache } from '../directory/read-cache.ts';
+import { createHints } from '../hints.ts';
 import { followKeyCheck } from '../key-check.ts';
+import type { Hint } from '../port/hints.ts';
+import type { Store } from '../port/store.ts';
 import { createSeal, type Seal } from '../seal.ts';
+import { createWriteCheck, type WriteCheck, type WriteCheckDeps } from '../write-check.ts';
+import { type Comparing, createCommands } from './commands.ts';
 import type { Database } from './database.ts';
-import { makeMissingDay } from './partitions.ts';
 import { claimDue } from './due.ts';
 import { createFailureReader } from './failures.ts';
 import { createHistoryPruner } from './history-pruner.ts';
 import { createHosts, type Hosts } from './hosts.ts';
 import { adoptAtOpen, createStoreIdentity, type StoreIdentity } from './identity.ts';
+import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createLogStore } from './log.ts';
 import { refuseHalfMigrated } from './migrate-store.ts';
-import { type ListenNotify, openListenNotify } from './listen-notify.ts';
-import { engineOverview } from './overview.ts';
-import { createPools, type Pools } from './pools.ts';
-import { purposesOf } from './purposes.ts';
-import { nameOf } from './refusal.ts';
-import { createSettle } from './settle.ts';
 import { createNodeEngine } from './node-engine.ts';
 import { liveNodes, liveVersions } from './nodes.ts';
+import { engineOverview } from './overview.ts';
+import { makeMissingDay } from './partitions.ts';
+import { createPools, type Pools } from './pools.ts';
+import { nameOf } from './refusal.ts';
 import { keyCheckRow, prepareSchema } from './schema.ts';
+import { createSettle } from './settle.ts';
+import { removals } from './tenant-removal.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
-import { removals } from './tenant-removal.ts';
-import { createWriteCheck, type WriteCheck, type WriteCheckDeps } from '../write-check.ts';
 
 export interface PostgresStoreDeps {
   /** Connections of this process, including the one that listens. */
@@ -221,5 +222,18 @@ function directoryDepsOf(pools: Pools, deps: PartDeps): Omit<DirectoryDeps, 'use
     countMax: 200_000,
     liveNodes,
     liveVersions,
+  };
+}
+
+/** Returns the connections of each purpose for commands. */
+function purposesOf(pools: Pools, identity: Comparing): Purposes {
+  const on = (purpose: keyof Purposes) => createCommands(pools[purpose], identity);
+  return {
+    lists: { ...on('lists'), bounded: (list) => pools.lists.bounded(list) },
+    commands: on('commands'),
+    tokens: on('tokens'),
+    access: on('access'),
+    delivering: on('delivering'),
+    lease: on('lease'),
   };
 }

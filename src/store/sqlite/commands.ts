@@ -1,7 +1,8 @@
+import type { Millis } from '../../core/clock.ts';
 import {
-  EngineStep,
   type Command,
   type Commands,
+  EngineStep,
   inEngine,
   isCommand,
   isList,
@@ -13,11 +14,14 @@ import {
   ServerOnly,
   type Statement,
   type Step,
+  type StepsOn,
 } from '../directory/command.ts';
 import { createWriter } from '../directory/dialect.ts';
-import { steps } from './steps.ts';
 import { type BoundedRows, readPieces } from '../rows/bounded.ts';
+import { appendWithin } from './append.ts';
+import { addEntries } from './attempts.ts';
 import type { Bindable, Database } from './database.ts';
+import { writeRun } from './runs.ts';
 import type { WalRoom } from './wal-room.ts';
 
 const write = createWriter('sqlite');
@@ -101,4 +105,19 @@ function pageOf(db: Database, { query }: PageRead<unknown>): Promise<BoundedRows
       return columns.reduce((sum, name) => sum + Buffer.byteLength(texts[name] ?? ''), searched);
     },
   );
+}
+
+/** The steps of commands of this engine. A transaction is the only writer: it locks nothing. */
+const steps: StepsOn<Database> = {
+  writeRuns: (db, all) => all.forEach((one) => writeRun(db, one)),
+  addEntries: (db, { key }, events, entry) => addEntries(db, key, events, entry),
+  append: (db, tenant, events) => appendWithin(db, tenant, events, nowOf(db)).written,
+  beginStep: (db, { id, incarnation }, _kind, number) =>
+    db.run`
+      update nodes set last_claim = ${number}
+      where id = ${id} and incarnation = ${incarnation} and last_claim < ${number}` > 0,
+};
+
+function nowOf(db: Database): Millis {
+  return db.get<{ now: Millis }>`select leat_now() as now`?.now ?? 0;
 }

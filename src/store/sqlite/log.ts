@@ -1,13 +1,13 @@
 import type { Clock, Millis } from '../../core/clock.ts';
+import { blockOf, tenantsPerBlock } from '../../core/tenant-blocks.ts';
 import type { LogEvent, Offset } from '../../core/types.ts';
-import { createAppender, groupLimits, type Appender } from '../appender.ts';
+import { type Appender, createAppender, groupLimits } from '../appender.ts';
+import { horizonOf } from '../directory/horizon.ts';
 import type { LogPage, LogQuery, LogStore } from '../port/log.ts';
 import { traced } from '../rows/delivered-event.ts';
 import { type AppendDeps, createAppend, headOf } from './append.ts';
-import type { Database } from './database.ts';
-import { headMarks } from './head-marks.ts';
-import { horizonOf } from '../directory/horizon.ts';
 import { run } from './commands.ts';
+import type { Database } from './database.ts';
 import { TypeIndex } from './type-index.ts';
 import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
 
@@ -199,4 +199,26 @@ function lowestCursor(db: Database, tenant: number): Offset {
     from runs join streams on streams.tenant = runs.tenant and streams.id = runs.stream
     where runs.tenant = ${tenant} and streams.status = 'enabled'`;
   return row?.cursor ?? Number.MAX_SAFE_INTEGER;
+}
+
+/**
+ * See `LogStore.headMarks`. Heads never fall and ids are not reused, so no two states have the same
+ * mark. Written apart from PostgreSQL, where a node first compares the store with the one it knows.
+ */
+function headMarks(
+  db: Database,
+  syncedHeads: ReadonlyMap<number, Offset>,
+): ReadonlyMap<number, string> {
+  // SQLite receives a number of JavaScript as a real.
+  const rows = db.all<{ block: number; mark: string }>`
+    select id / cast(${tenantsPerBlock} as integer) as block,
+      count(*) || ' ' || max(id) || ' ' || sum(head) as mark
+    from tenants group by 1`;
+  const marks = new Map(rows.map(({ block, mark }) => [block, mark]));
+  // The mark changes once the rest is visible.
+  for (const [tenant, head] of syncedHeads) {
+    const block = blockOf(tenant);
+    marks.set(block, `${marks.get(block)} ${tenant} at ${head}`);
+  }
+  return marks;
 }

@@ -1,27 +1,27 @@
 import type { Millis } from '../../core/clock.ts';
 import type { HealthLimits, Node, Offset, Replay } from '../../core/types.ts';
+import { dayMs, hourMs } from '../../core/units.ts';
+import { record } from '../directory/audit-log.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
 import type { StoreTime } from '../port/time.ts';
-import { record } from '../directory/audit-log.ts';
+import type { Run } from '../rows/runs.ts';
 import { disabledEntry, disabledReasons } from '../rules/audit-log.ts';
 import {
+  emitDisabled,
   lost,
   newBatchState,
   recorded,
   recordedBefore,
   runAfter,
   settledAboveAfter,
-  emitDisabled,
 } from '../rules/settlement.ts';
-import type { Run } from '../rows/runs.ts';
 import { run as runCommand } from './commands.ts';
 import type { Database } from './database.ts';
 import { oldestAfter } from './log.ts';
 import { type OutcomeRules, recordOutcome } from './outcome.ts';
 import { cursorMax, noteChange, readRun, writeRun } from './runs.ts';
-import { addStats } from './stats.ts';
 
 /**
  * Creates the command that records a batch of attempts. Its commit does not wait for the disk, as
@@ -121,4 +121,38 @@ function addProgress(
   db.run`
     update replays set sent = sent + ${sent}, failed = failed + ${failed}
     where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
+}
+
+/** How long hours are kept. */
+const keptMs = 90 * dayMs;
+
+/** Deliveries that ended: successes, and cycles that were exhausted. */
+export interface EndedCounts {
+  readonly delivered: number;
+  readonly failed: number;
+}
+
+/**
+ * Adds to the hour of `now`; the first addition of an hour removes the stream's hours that are too
+ * old. Written apart from PostgreSQL, which counts all streams of a batch with one statement.
+ */
+function addStats(
+  db: Database,
+  { tenant, stream }: { readonly tenant: number; readonly stream: string },
+  { delivered, failed }: EndedCounts,
+  now: Millis,
+): void {
+  const added = delivered + failed;
+  if (added === 0) return;
+  const hour = now - (now % hourMs);
+  const row = db.get<{ ended: number }>`
+    insert into stream_stats (tenant, stream, hour, delivered, failed)
+    values (${tenant}, ${stream}, ${hour}, ${delivered}, ${failed})
+    on conflict do update set
+      delivered = delivered + excluded.delivered, failed = failed + excluded.failed
+    returning delivered + failed as ended`;
+  if (row?.ended !== added) return;
+  db.run`
+    delete from stream_stats
+    where tenant = ${tenant} and stream = ${stream} and hour < ${hour - keptMs}`;
 }

@@ -23,7 +23,7 @@ import { openConnection, type SqliteLocation } from './connection.ts';
 import { createCopy } from './copy.ts';
 import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
-import { createEntryPruner } from './entry-pruner.ts';
+import { createEntryPruner } from './upkeep.ts';
 import { createFailureReader } from './failures.ts';
 import { type FileIdentity, markFile, openFileIdentity } from './file-identity.ts';
 import { createGuardedTime } from './guarded-time.ts';

@@ -1,11 +1,13 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Millis } from '../../core/clock.ts';
-import type { UpkeepStore } from '../port/upkeep.ts';
+import { entryHorizon, removeOldest } from '../directory/audit-log.ts';
 import { type Command, sql } from '../directory/command.ts';
 import { oneOfNumbers } from '../directory/dialect.ts';
 import type { Directory } from '../directory/directory.ts';
 import { horizonOf } from '../directory/horizon.ts';
 import { createBodyWalk, createWalk, type WalkedPage } from '../directory/kept.ts';
+import type { AuditLogStore } from '../port/audit-log.ts';
+import type { UpkeepStore } from '../port/upkeep.ts';
 import { run } from './commands.ts';
 import type { Database } from './database.ts';
 import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
@@ -125,3 +127,17 @@ const incremental = 2;
 function freePages(connection: DatabaseSync): number {
   return Number(connection.prepare('pragma freelist_count').get()?.['freelist_count']);
 }
+
+/** Removes old entries of the audit log, a few between two checks of the time. */
+export function createEntryPruner({ db, clock }: UpkeepDeps): AuditLogStore['prune'] {
+  return async ({ olderThanMs, take }) =>
+    db.transact('relaxed', () => {
+      const before = run(db, entryHorizon(olderThanMs));
+      return doInStep(clock, take, (rest) =>
+        run(db, removeOldest(before, Math.min(rest, partEntries))),
+      );
+    });
+}
+
+/** An entry has up to some 50 targets, at random places of their indexes: less than 10 ms. */
+const partEntries = 10;

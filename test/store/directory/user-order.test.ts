@@ -6,7 +6,7 @@ import { assetFolder } from '../../../src/core/asset.ts';
 import { migrate, readMigrations } from '../../../src/store/migrate.ts';
 import { migrationDriver } from '../../../src/store/sqlite/schema.ts';
 import { createWriter, type Dialect } from '../../../src/store/directory/dialect.ts';
-import { indexedOrder } from '../../../src/store/directory/user-order.ts';
+import { indexedOrder } from '../../../src/store/directory/users.ts';
 import { usersIn } from '../../../src/store/directory/users.ts';
 import { boundedText } from '../../../src/store/postgres/commands.ts';
 import { newDatabase } from '../engines.ts';
