@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { anchorsOf, citationsIn, type Reference, referencesIn } from '../helpers/references.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const read = (path: string): string => readFileSync(`${root}${path}`, 'utf8');
-const documents = globSync(['*.md', 'docs/**/*.md'], { cwd: root }).toSorted();
+const documents = globSync(['*.md', '{docs,src}/**/*.md'], { cwd: root }).toSorted();
 /** Without this file, whose examples lead nowhere. */
 const sources = globSync('{src,test,bench,tools}/**/*.{ts,mjs,sql,css,html,js}', { cwd: root })
   .filter((path) => path !== 'test/docs/references.test.ts')
@@ -62,6 +63,16 @@ describe('references', () => {
     );
   });
 
+  test('src: every folder with three or more modules has a README that says what to read first', () => {
+    const modules = Map.groupBy(globSync('src/*/**/*.{ts,tsx}', { cwd: root }), dirname);
+    const folders = [...modules].filter(([, paths]) => paths.length >= 3).map(([path]) => path);
+    assert.ok(folders.length > 30, `found ${folders.length}`);
+    assert.deepEqual(
+      folders.filter((folder) => !isHead(`${folder}/README.md`)),
+      [],
+    );
+  });
+
   test('there are citations to check', () => {
     const count = sources.reduce((sum, path) => sum + citationsIn(read(path)).length, 0);
     assert.ok(count > 80, `found ${count}`);
@@ -98,6 +109,14 @@ describe('the check of references', () => {
     assert.deepEqual([...anchorsOf(text)], ['a-code--more', 'twice', 'twice-1']);
   });
 });
+
+/** Returns whether a README of a folder has the parts of one, and at least one link to a file. */
+function isHead(path: string): boolean {
+  if (!exists(path)) return false;
+  const text = read(path);
+  const parts = ['Read first', 'Used by', 'Rule'].map((part) => `- **${part}:** `);
+  return parts.every((part) => text.includes(part)) && referencesIn(path, text).length > 0;
+}
 
 /** Returns the references that lead nowhere, as written. */
 function brokenOf(references: readonly Reference[]): string[] {
