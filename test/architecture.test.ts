@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
+import { posix } from 'node:path';
 import { describe, test } from 'node:test';
 import { importsOf, violationsOf } from './helpers/imports.ts';
 
@@ -20,6 +21,72 @@ describe('src', () => {
       assert.deepEqual(violationsOf(file, source), []);
     });
   }
+});
+
+/**
+ * Small files that one neighbour alone imports, and that stay: those whose noun has a file in other folders
+ * too, and one that has an import rule of its own.
+ */
+const smallFiles: ReadonlySet<string> = new Set([
+  'api/actions.ts',
+  'api/alert-test.ts',
+  'cli/event-types.ts',
+  'cli/http/connection.ts',
+  'console/event-types.ts',
+  'program/inspector.ts',
+  'program/node-facts.ts',
+  'program/stats.ts',
+  'program/upkeep.ts',
+  'stats/settings.ts',
+  'store/directory/certificates.ts',
+  'store/sqlite/deliveries.ts',
+  'store/sqlite/overview.ts',
+  'store/sqlite/tenant-removal.ts',
+]);
+
+describe('small files', () => {
+  const small = 50;
+  const large = 400;
+  const linesOf = (file: string): number =>
+    readFileSync(new URL(file, src), 'utf8')
+      .split('\n')
+      .filter((line) => line.trim() !== '').length;
+  const sources = files.filter((file) => /\.tsx?$/.test(file));
+  const importers = new Map<string, { file: string; isRead: boolean }[]>();
+  for (const file of sources) {
+    for (const found of importsOf(readFileSync(new URL(file, src), 'utf8'))) {
+      const imported = posix.join(posix.dirname(file), found.specifier);
+      // Without a name it acts when it is read, or is read later.
+      const isRead = found.typeOnly || found.names.length > 0;
+      importers.set(imported, [...(importers.get(imported) ?? []), { file, isRead }]);
+    }
+  }
+  const testImports = new Set(
+    globSync('**/*.ts', { cwd: import.meta.dirname }).flatMap((file) =>
+      importsOf(readFileSync(new URL(file, import.meta.url), 'utf8')).map(({ specifier }) =>
+        posix.join('test', posix.dirname(file), specifier),
+      ),
+    ),
+  );
+
+  /** Returns whether a file belongs into the one file that imports it. */
+  const belongsToImporter = (file: string): boolean => {
+    const [only, ...more] = importers.get(file) ?? [];
+    if (only === undefined || more.length > 0 || !only.isRead) return false;
+    if (posix.dirname(only.file) !== posix.dirname(file)) return false;
+    // Node runs the tests, and reads no JSX.
+    const isTested = testImports.has(`src/${file}`);
+    if (isTested && !file.endsWith('.tsx') && only.file.endsWith('.tsx')) return false;
+    return linesOf(file) < small && linesOf(file) + linesOf(only.file) <= large;
+  };
+
+  test('small files: each that one neighbour alone imports is part of it', () => {
+    const apart = sources.filter(
+      // delivery still has some.
+      (file) => !file.startsWith('delivery/') && belongsToImporter(file),
+    );
+    assert.deepEqual(apart, [...smallFiles]);
+  });
 });
 
 describe('migrations', () => {

@@ -2,11 +2,11 @@ import type { Tenant } from '../core/types.ts';
 import { createYield } from '../core/sleep.ts';
 import type { AlertStanding } from '../store/port/alert-state.ts';
 import type { Store } from '../store/port/store.ts';
-import { createCheckTimes } from './check-times.ts';
 import { createClockSteps } from './clock-steps.ts';
 import type { AlertDispatcher, SendRun } from './dispatcher.ts';
 import type { RaisedAlert, SystemAlerts } from './system-alerts.ts';
 import { checkTenant, mayBeSkipped, type TenantCheckDeps } from './tenant-check.ts';
+import type { Clock } from '../core/clock.ts';
 
 export interface MonitorDeps extends Omit<TenantCheckDeps, 'steps'> {
   readonly store: TenantCheckDeps['store'] & { readonly tenants: Pick<Store['tenants'], 'list'> };
@@ -85,4 +85,37 @@ export function createMonitor(deps: MonitorDeps): Monitor {
       }
     },
   };
+}
+
+/** When this process checks each tenant next, by elapsed time; a new tenant is due at once. */
+interface CheckTimes {
+  isDue(tenant: Tenant): boolean;
+  /** Records that the tenant was checked and is due again after `dueInMs`. */
+  checked(tenant: Tenant, dueInMs: number): void;
+  /** Returns how long until one of the tenants is due, and forgets all others. */
+  untilNext(tenants: readonly Tenant[]): number;
+}
+
+function createCheckTimes(clock: Pick<Clock, 'elapsedMs'>): CheckTimes {
+  let times = new Map<number, number>();
+  let known: readonly Tenant[] = [];
+  return {
+    isDue: ({ id }) => (times.get(id) ?? -Infinity) <= clock.elapsedMs(),
+    checked: ({ id }, dueInMs) => {
+      times.set(id, clock.elapsedMs() + dueInMs);
+    },
+    untilNext: (tenants) => {
+      if (tenants !== known) {
+        times = new Map(tenants.flatMap(({ id }) => entryOf(id, times.get(id))));
+        known = tenants;
+      }
+      let next = Infinity;
+      for (const { id } of tenants) next = Math.min(next, times.get(id) ?? -Infinity);
+      return Math.max(0, next - clock.elapsedMs());
+    },
+  };
+}
+
+function entryOf(id: number, time: number | undefined): [number, number][] {
+  return time === undefined ? [] : [[id, time]];
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { fieldsJson } from '../core/envelope.ts';
 import type { Millis } from '../core/clock.ts';
 import { testEvent, type TestEventSent } from '../schemas/deliveries.ts';
@@ -12,12 +13,11 @@ import {
 } from '../schemas/events.ts';
 import { checkVerbatimDepth, parseBody, type ParsedBody } from './http/body.ts';
 import { checkAttributes, removeUnset } from './cloud-event.ts';
-import { contentOf } from './event-content.ts';
 import { timeOf } from './formats.ts';
 import { badKey } from './idempotency-key.ts';
 import { badBody, loneReason, nulReason, tooLarge } from './http/problem.ts';
 import { bodyCheck, type Check } from './http/validation.ts';
-import { mayHoldInexactNumber, parseVerbatim } from '../core/verbatim.ts';
+import { isRawJSON, mayHoldInexactNumber, parseVerbatim } from '../core/verbatim.ts';
 
 /** A valid event that a client sent, with its data as text. */
 export interface SentEvent {
@@ -175,4 +175,25 @@ function eventTimeOf(text: string | undefined, at: string): Millis | undefined {
   if (text === undefined) return undefined;
   const description = 'When it happened; the time of acceptance unless sent (RFC 3339)';
   return timeOf(text, (reason) => badBody(reason, `${at}time`, description));
+}
+
+/**
+ * Returns 32 hexadecimal digits that are the same for events with the same type and the same data: the order of
+ * members and blanks do not count, and numbers are compared by their text. `data` is as {@link JSON.parse} returns it,
+ * or with numbers as {@link JSON.rawJSON}.
+ */
+function contentOf(type: string, data: unknown): string {
+  const text = `${type}\n${JSON.stringify(data, sortMembers)}`;
+  return createHash('sha256').update(text).digest('hex').slice(0, contentDigits);
+}
+
+const contentDigits = 32;
+
+/** Replaces an object by one that has its members in the order of their names. */
+function sortMembers(_name: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || isRawJSON(value)) {
+    return value;
+  }
+  const members = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(members);
 }

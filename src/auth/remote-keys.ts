@@ -3,8 +3,7 @@ import type { IssuerRules } from '../core/claim-rules.ts';
 import type { Clock } from '../core/clock.ts';
 import { mayVerify } from '../core/key-purpose.ts';
 import { dayMs } from '../core/units.ts';
-import type { FetchDeps } from './bounded-fetch.ts';
-import { fetchJson } from './fetch-json.ts';
+import { causeOf, documentBounds, fetchBounded, type FetchDeps } from './bounded-fetch.ts';
 import { lastByteOf, rsaKeyError } from './rsa-key.ts';
 import type { FoundKey, KeySource } from './signature.ts';
 
@@ -152,4 +151,20 @@ function verificationKey(jwk: Readonly<Record<string, unknown>>): KeyObject | un
 function isSound({ asymmetricKeyDetails: details }: KeyObject, modulus: string): boolean {
   const { modulusLength: bits = 0, publicExponent: exponent = 0n } = details ?? {};
   return rsaKeyError({ bits, exponent, lastByte: lastByteOf(modulus) }) === undefined;
+}
+
+/**
+ * Fetches a JSON document from another server: 5 s in total, 256 KiB, no redirects. Rejects with an
+ * error that names the URL and the cause.
+ */
+async function fetchJson(deps: FetchDeps, url: string): Promise<unknown> {
+  const headers = { accept: 'application/json' };
+  try {
+    return await fetchBounded(deps, url, { headers }, documentBounds, async (response, bytes) => {
+      if (response.status !== 200) throw new Error(`status ${response.status}`);
+      return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(await bytes())) as unknown;
+    });
+  } catch (error) {
+    throw new Error(`${url}: ${causeOf(error)}`, { cause: error });
+  }
 }

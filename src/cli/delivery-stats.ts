@@ -1,7 +1,7 @@
-import { durationText } from './duration.ts';
 import type { DeliveryStatsShown } from '../schemas/delivery-stats.ts';
 import { type ApiRun, show } from './command.ts';
 import { type Column, tableLines } from './terminal/table.ts';
+import { dayMs, hourMs, minuteMs } from '../core/units.ts';
 
 /** What {@link showDeliveryStats} reads. */
 export interface DeliveryStatsOptions {
@@ -77,3 +77,17 @@ function totalLine(data: readonly Point[]): string {
   const rest = (['delivered', 'failed', 'retried'] as const).map((key) => `${sum(key)} ${key}`);
   return `${[...published, ...rest].join(', ')}; p50 and p95 are of latency`;
 }
+
+/** Returns a duration with its largest fitting unit and two to three digits: `18 ms`, `1.2 s`, `3.5 h`. */
+export function durationText(ms: number): string {
+  const [size, unit] = units.find(([each]) => ms >= each) ?? [1, 'ms'];
+  const value = ms / size;
+  return `${value < 10 && unit !== 'ms' ? value.toFixed(1) : Math.round(value)} ${unit}`;
+}
+
+const units: readonly (readonly [number, string])[] = [
+  [dayMs, 'd'],
+  [hourMs, 'h'],
+  [minuteMs, 'min'],
+  [1000, 's'],
+];

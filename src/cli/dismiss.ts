@@ -96,7 +96,7 @@ async function mayDismissAll(
 }
 
 /** Waits until a dismissal, or its reopening, is done, and shows its progress. */
-export async function followDismissal(
+async function followDismissal(
   run: ApiRun,
   accepted: DismissalShown,
   label: 'Dismissing' | 'Reopening',
@@ -141,4 +141,26 @@ function report({ terminal, json, leat }: ApiRun, shown: DismissalShown): void {
   const left = skipped === 0 ? '' : ` ${skipped} skipped: a delivery is under way.`;
   terminal.print(`${counted(dismissed, 'failure')} dismissed.${left}`);
   if (dismissed > 0) terminal.note(`This opens them again: ${leat`reopen ${shown.id}`}`);
+}
+
+/** `leat reopen` */
+export function addReopenCommand(program: Command, deps: CliDeps): void {
+  withCommonOptions(program.command('reopen <dismissal>'))
+    .description('open the failures of a dismissal again, while their events are kept')
+    .addHelpText('after', examples('leat reopen dsm_…'))
+    .action((id: string, options: CommonOptions) =>
+      runWithApi(deps, options, async (run) => {
+        const path = pathOf`/dismissals/${id}/reopen`;
+        const response = await run.api.send({ method: 'POST', path, repeatable: true });
+        const shown = await followDismissal(run, response.body as DismissalShown, 'Reopening');
+        if (run.json) return run.terminal.print(JSON.stringify(shown));
+        const { dismissed, reopened } = withNumbers<DismissalShown>(shown, 'dismissed', 'reopened');
+        run.terminal.print(`${counted(reopened, 'failure')} open again.`);
+        const left = dismissed - reopened;
+        if (left > 0)
+          run.terminal.note(
+            `${left} stay dismissed: sent or failed since, no longer kept, or more than leave the stream enabled.`,
+          );
+      }),
+    );
 }

@@ -9,7 +9,6 @@ import {
   type Run,
   withCommonOptions,
 } from './command.ts';
-import { type ClientCredentials, credentialsOption } from './credentials-option.ts';
 import { CommandFailed, usageError } from './errors.ts';
 import { type AccessToken, requestFirstToken } from './http/access-token.ts';
 import {
@@ -23,7 +22,8 @@ import { createHttpClient } from './http/http-client.ts';
 import { audienceOf, serverOrigin, warnOfPlainHttp } from './http/server-url.ts';
 import { defaultProfile } from './http/session.ts';
 import { leatCommand } from './leat-command.ts';
-import { secretOption } from './option.ts';
+import { fileOption, secretOption } from './option.ts';
+import type { Terminal } from './terminal/terminal.ts';
 
 interface LoginOptions extends CommonOptions {
   readonly clientId?: string;
@@ -177,4 +177,35 @@ async function logout(
 
 function without(profiles: Profiles, isRemoved: (name: string) => boolean): Profiles {
   return Object.fromEntries(Object.entries(profiles).filter(([name]) => !isRemoved(name)));
+}
+
+/** A client and its secret. */
+interface ClientCredentials {
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
+const credentialsFlag = '--credentials-file';
+
+/**
+ * Reads a client and its secret from a file like the `bootstrap.json` of a first start. Throws
+ * {@link CommandFailed} when the file cannot be read, and a usage error when it holds something else.
+ */
+async function credentialsOption(file: string, terminal: Terminal): Promise<ClientCredentials> {
+  const credentials = credentialsIn(await fileOption(credentialsFlag, file, terminal));
+  if (credentials !== undefined) return credentials;
+  throw usageError(
+    `${credentialsFlag}: ${printable(file)} has no client_id and client_secret; a first start writes such a file: bootstrap.json in the data folder.`,
+  );
+}
+
+function credentialsIn(text: string): ClientCredentials | undefined {
+  try {
+    const fields = Object(JSON.parse(text)) as Record<string, unknown>;
+    const { client_id: clientId, client_secret: clientSecret } = fields;
+    if (typeof clientId !== 'string' || typeof clientSecret !== 'string') return undefined;
+    return clientId === '' || clientSecret === '' ? undefined : { clientId, clientSecret };
+  } catch {
+    return undefined;
+  }
 }

@@ -9,6 +9,7 @@ import {
   runWithApi,
   show,
   withCommonOptions,
+  withNumbers,
 } from './command.ts';
 import { confirmed } from './confirm.ts';
 import {
@@ -20,7 +21,6 @@ import {
 import { usageError } from './errors.ts';
 import { addFilterTest } from './filter.ts';
 import { pathOf } from './http/api-client.ts';
-import { addRetryNow } from './retry-now.ts';
 import { type JsonOption, jsonOption, listOption, wholeNumberOption } from './option.ts';
 import type { StreamShown } from '../schemas/streams.ts';
 import { findStream, patchStream, showStream, streamIdOf } from './stream.ts';
@@ -264,4 +264,26 @@ async function showSecret(run: ApiRun, stream: string, options: SecretOptions): 
 
 function subscriptionsOf(events: readonly string[] | undefined): object[] | undefined {
   return events?.map((type) => ({ event_type: type }));
+}
+
+/** `leat streams retry-now` */
+function addRetryNow(streams: Command, deps: CliDeps): void {
+  withCommonOptions(streams.command('retry-now <stream>'))
+    .description('retry at once every delivery that waits for a retry')
+    .addHelpText('after', examples('leat streams retry-now crm'))
+    .action((stream: string, options: CommonOptions) =>
+      runWithApi(deps, options, (run) => retryNow(run, stream)),
+    );
+}
+
+async function retryNow(run: ApiRun, stream: string): Promise<void> {
+  const id = await streamIdOf(run, stream);
+  const path = pathOf`/event-streams/${id}/retry-now`;
+  const response = await run.api.send({ method: 'POST', path });
+  const { due } = withNumbers<{ readonly due: number }>(response.body, 'due');
+  const text =
+    due === 0
+      ? 'No delivery waits for a retry.'
+      : `${due} ${due === 1 ? 'delivery that waited for its retry is' : 'deliveries that waited for their retries are'} due now.`;
+  show(run, response.text, () => [text]);
 }

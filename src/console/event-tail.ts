@@ -1,14 +1,12 @@
 import { signal, type ReadonlySignal } from '@preact/signals';
-import type { EventSourceMessage } from 'eventsource-parser';
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import type { EventLogShown } from '../schemas/event-log.ts';
 import { after, now } from './clock.ts';
 import type { Matcher } from './filter-match.ts';
 import { preview } from './parts/plain-text.ts';
-import { parseKeepingNumbers, RequestFailed, send } from './request.ts';
-import { readServerEvents } from './server-events.ts';
+import { failureOf, parseKeepingNumbers, RequestFailed, send } from './request.ts';
 import { sessionEnded } from './session.ts';
 import { arrived, noRows, released, type TailRow, type TailRows } from './tail-rows.ts';
-import { whileVisible } from './visible.ts';
 
 /** Whether new events arrive. */
 export type TailState =
@@ -246,5 +244,74 @@ async function wait(delayMs: number, ending: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
     const cancel = after(delayMs, resolve);
     ending.addEventListener('abort', () => (cancel(), resolve()));
+  });
+}
+
+/** Longer than two heartbeats of the server (15 s). */
+const silenceMs = 40_000;
+
+interface Receivers {
+  readonly onOpen: () => void;
+  readonly onEvent: (message: EventSourceMessage) => void;
+}
+
+/**
+ * Reads server-sent events until the server ends the response, which it does after some minutes. Throws
+ * when it is refused or breaks, and when nothing arrives for so long that it must have broken.
+ */
+async function readServerEvents(
+  url: string,
+  ending: AbortSignal,
+  { onOpen, onEvent }: Receivers,
+): Promise<void> {
+  const silence = new AbortController();
+  const response = await fetch(url, {
+    signal: AbortSignal.any([ending, silence.signal]),
+    credentials: 'same-origin',
+    cache: 'no-store',
+  });
+  if (!response.ok || response.body === null) {
+    throw failureOf(response, await response.text());
+  }
+  onOpen();
+  const parser = createParser({ onEvent });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const cancel = after(silenceMs, () => silence.abort());
+    const { done, value } = await reader.read().finally(cancel);
+    if (done) return;
+    parser.feed(value);
+  }
+}
+
+/** Runs work while the tab is visible, again after each time it was hidden. */
+async function whileVisible(
+  ending: AbortSignal,
+  work: (visible: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  while (!ending.aborted) {
+    await visibility(true, ending);
+    const hidden = new AbortController();
+    const stop = (): void => hidden.abort();
+    ending.addEventListener('abort', stop);
+    void visibility(false, ending).then(stop);
+    await work(hidden.signal).catch(() => undefined);
+    ending.removeEventListener('abort', stop);
+    await visibility(false, ending);
+  }
+}
+
+async function visibility(isVisible: boolean, ending: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const check = (): void => {
+      if (ending.aborted || document.hidden !== isVisible) {
+        document.removeEventListener('visibilitychange', check);
+        ending.removeEventListener('abort', check);
+        resolve();
+      }
+    };
+    document.addEventListener('visibilitychange', check);
+    ending.addEventListener('abort', check);
+    check();
   });
 }

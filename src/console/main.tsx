@@ -4,14 +4,14 @@ import { useEffect } from 'preact/hooks';
 import { after, startTicks } from './clock.ts';
 import { keepFocus } from './focus.ts';
 import { Guarded, lazyPage, readAhead } from './lazily.tsx';
-import { pageAddresses, type PagePath, pagePaths } from './links.ts';
-import { NotFound } from './not-found.tsx';
+import { links, pageAddresses, type PagePath, pagePaths } from './links.ts';
 import { Problem } from './parts/loaded.tsx';
 import { Toasts } from './parts/notice.tsx';
 import { hasCode, openSession, type Session, sessionState } from './session.ts';
 import { Shell } from './shell.tsx';
 import { AskToSignIn, SignIn } from './sign-in.tsx';
 import { applyTheme } from './theme.ts';
+import { Page } from './parts/page.tsx';
 
 const EventPage = lazyPage(async () => (await import('./event.tsx')).EventPage);
 const Events = lazyPage(async () => (await import('./events.tsx')).Events);
@@ -97,6 +97,17 @@ function Console() {
     case 'signed-in':
       return <Pages session={value.session} />;
   }
+}
+
+/** The page of an address that leads nowhere. */
+function NotFound() {
+  return (
+    <Page title="Nothing here">
+      <p>
+        This address leads to no page of the console. <a href={links.overview}>Overview</a>
+      </p>
+    </Page>
+  );
 }
 
 function start(): void {

@@ -3,11 +3,13 @@ import type { StreamShown } from '../schemas/streams.ts';
 import { lazily } from './lazily.tsx';
 import { links } from './links.ts';
 import { useParameters } from './location.ts';
+import { Allowed } from './parts/action.tsx';
 import { Badge } from './parts/badge.tsx';
 import { Id } from './parts/copy.tsx';
 import { Loaded } from './parts/loaded.tsx';
 import { Page } from './parts/page.tsx';
 import { errorOf, type Read, useRead } from './queries.ts';
+import { Received } from './received.tsx';
 import { isAllowed } from './session.ts';
 import { StateReason } from './state-reason.tsx';
 import { StreamActions } from './stream-actions.tsx';
@@ -19,7 +21,6 @@ import './stream.css';
 const StreamReplays = lazily(async () => (await import('./stream-replays.tsx')).StreamReplays);
 const StreamSecrets = lazily(async () => (await import('./stream-secrets.tsx')).StreamSecrets);
 const StreamSettings = lazily(async () => (await import('./stream-settings.tsx')).StreamSettings);
-const StreamReceived = lazily(async () => (await import('./stream-received.tsx')).StreamReceived);
 const StreamHistory = lazily(async () => (await import('./stream-history.tsx')).StreamHistory);
 
 const tabs = {
@@ -105,4 +106,13 @@ function Tabs({ id, isInspected: hasReceived }: { id: string; isInspected: boole
 function Content(props: StreamProps) {
   const { content: Part } = tabs[present(useParameters().get('tab'))];
   return <Part {...props} />;
+}
+
+/** What the receiver inside Leat of a stream got. */
+function StreamReceived({ stream }: StreamProps) {
+  return (
+    <Allowed scope="read:events">
+      <Received streamId={stream.id} />
+    </Allowed>
+  );
 }

@@ -5,6 +5,7 @@ import {
   type Server,
   type ServerOptions,
   type ServerResponse,
+  STATUS_CODES,
 } from 'node:http';
 import { createTokenVerifier } from '../auth/signature.ts';
 import {
@@ -17,13 +18,11 @@ import { createBrokenRequestListener, endTunnels } from '../api/http/last-respon
 import type { Clock } from '../core/clock.ts';
 import { partsOfTarget, statusOfHead } from '../core/request-head.ts';
 import {
+  createMessageResponses,
   type MessageResponse,
   type MessageResponses,
-  createMessageResponses,
 } from './responses.ts';
-import { parsePlainRequest } from './plain-request.ts';
-import { createMessages, type Respond, type Trust } from './messages.ts';
-import { createTexts } from './text.ts';
+import { createMessages, type MessageRequest, type Respond, type Trust } from './messages.ts';
 
 /** Time for requests under way to finish on shutdown. */
 const CLOSING_MS = 5_000;
@@ -174,3 +173,81 @@ const rejections = {
   501: 'otherCoding',
   505: 'otherVersion',
 } as const;
+
+/** Limit of the request line and headers, as in Node's HTTP server. */
+const HEAD_BYTES_MAX = 16 * 1024;
+
+/**
+ * A plain request: a narrow subset of RFC 9112 sections 2 to 5. Origin form, visible ASCII and single
+ * blanks only, no line folding, `Host` first and once, a name or an IPv4 address, at most one
+ * `Authorization`, and no header that changes how a request or its connection is parsed. The
+ * alternatives exclude each other, so that the expression does not backtrack.
+ */
+const PLAIN = ((): RegExp => {
+  const host = String.raw`[\w-]+(?:\.[\w-]+)*\.?(?::\d+)?`;
+  const value = String.raw`[\x21-\x7E][\x20-\x7E]*`;
+  const special = [
+    'host|authorization|content-length|transfer-encoding|te|trailer|expect|upgrade|keep-alive',
+    String.raw`proxy-connection|http2-settings|connection(?!: ?keep-alive\r)`,
+  ].join('|');
+  const other = String.raw`(?!(?i:${special}):)[\w!#$%&'*+.^\x60|~-]+: ?${value}\r\n`;
+  return new RegExp(
+    String.raw`^GET (?<target>\/[\x21-\x7E]*) HTTP\/1\.1\r\n` +
+      String.raw`(?i:host): ?${host}\r\n(?:${other})*` +
+      String.raw`(?:(?i:authorization): ?(?<authorization>${value})\r\n(?:${other})*)?\r\n$`,
+  );
+})();
+
+/** Parses a well-formed GET without a body, whole and alone; returns `undefined` for any other bytes. */
+export function parsePlainRequest(chunk: Buffer): MessageRequest | undefined {
+  if (chunk.length > HEAD_BYTES_MAX) return undefined;
+  const match = PLAIN.exec(chunk.toString('latin1'));
+  const [, target, authorization] = match ?? [];
+  if (target === undefined) return undefined;
+  const authorizations = authorization === undefined ? noAuthorizations : [authorization];
+  return { method: 'GET', target, authorizations };
+}
+
+const noAuthorizations: readonly string[] = [];
+
+/**
+ * Creates a function that serializes responses for the wire, in ASCII: status line, headers, `Date`
+ * (RFC 9110 section 6.6.1), `Keep-Alive` unless the connection ends, and body. A text is cached while
+ * its `Date` is current, for a second.
+ */
+function createTexts(
+  clock: Pick<Clock, 'now'>,
+  connection: { readonly keepAliveSeconds: number; readonly isClosing: () => boolean },
+): (response: MessageResponse) => string {
+  const staysOpen = [
+    'Connection: keep-alive',
+    `Keep-Alive: timeout=${connection.keepAliveSeconds}`,
+  ];
+  const texts = new Map<MessageResponse, string>();
+  let second = -1;
+  return (response) => {
+    const now = Math.floor(clock.now() / 1000);
+    if (now !== second) {
+      second = now;
+      texts.clear();
+    }
+    const date = `Date: ${new Date(now * 1000).toUTCString()}`;
+    const isLast = response.headers.includes('close');
+    if (connection.isClosing()) {
+      return serialize(response, isLast ? [date] : [date, 'Connection: close']);
+    }
+    const known = texts.get(response);
+    if (known !== undefined) return known;
+    const text = serialize(response, isLast ? [date] : [date, ...staysOpen]);
+    texts.set(response, text);
+    return text;
+  };
+}
+
+function serialize({ status, headers, body }: MessageResponse, added: readonly string[]): string {
+  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`];
+  for (let index = 0; index < headers.length; index += 2) {
+    lines.push(`${headers[index]}: ${headers[index + 1]}`);
+  }
+  return `${[...lines, ...added].join('\r\n')}\r\n\r\n${body}`;
+}

@@ -13,14 +13,22 @@ import { credentialsFile, storedClientId, writeCredentials } from '../files/data
 import type { Store } from '../store/port/store.ts';
 import { entryOfCommand } from './audit-log.ts';
 import { backup } from './backup.ts';
-import { type Args, type Command, type CommandDeps, optionOf, textOf } from './command.ts';
+import {
+  type Args,
+  type Call,
+  type Command,
+  type CommandDeps,
+  optionOf,
+  textOf,
+} from './command.ts';
 import { consoleLink, endSessions, listSessions } from './console.ts';
-import { deleteTenant } from './delete-tenant.ts';
 import { rotateSecrets } from './rotate-secrets.ts';
 import { nodes, status } from './status.ts';
 import { storeFindings } from './store-findings.ts';
 import { noTenant, tenantNamed } from './tenant-named.ts';
 import { unknownHostsWarning } from './host-findings.ts';
+import { removeTenant } from '../upkeep/tenant-removal.ts';
+import { countText } from './table.ts';
 
 /** The operator's commands on the store, by name. */
 const commands: Readonly<Record<string, Command>> = {
@@ -178,4 +186,43 @@ function restartWarning({ bootstrapClientId }: Config): string {
 
 function clientLines({ clientId, clientSecret }: Credentials): string {
   return `  id      ${clientId}\n  secret  ${clientSecret}`;
+}
+
+/**
+ * Stops the streams of a tenant and removes its rows. Requests do not find the tenant from the first
+ * step on. An interrupted removal resumes when the command runs again, or at the next start.
+ */
+async function deleteTenant(deps: CommandDeps, args: Args, call: Call): Promise<string> {
+  const { store, clock } = deps;
+  const name = textOf(args, 'name');
+  const tenants = await store.tenants.list();
+  const found = tenants.find((tenant) => tenant.name === name);
+  const leaving = (await store.tenants.leaving()).find((tenant) => tenant.name === name);
+  const tenant = found ?? leaving;
+  if (tenant === undefined) {
+    throw new StartRefused(`No tenant is called "${name}": leat tenants list shows them.`);
+  }
+  if (found !== undefined && tenants.length === 1) {
+    throw new StartRefused(
+      `"${name}" is the only tenant, which the next start would create again: stop the server and remove the store instead.`,
+    );
+  }
+  if (found !== undefined && found.id === tenants[0]?.id) {
+    throw new StartRefused(
+      `"${name}" is the first tenant, which LEAT_TENANT_NAME and LEAT_TENANT_DOMAIN name: only others can be deleted.`,
+    );
+  }
+  if (args['dry'] === true) return '';
+  if (found !== undefined) {
+    // In the log of the first tenant: its own is removed.
+    const entry = entryOfCommand(deps, 'tenants delete')(tenants[0]?.id ?? 0, [name]);
+    await store.recording(entry).tenants.leave(found.id);
+  }
+  const removed = await removeTenant(
+    { store, clock },
+    tenant.id,
+    (done) => call.progress({ step: `removing rows of ${name}`, done }),
+    call.signal,
+  );
+  return `Deleted ${name}: ${countText(removed)} ${removed === 1 ? 'row was' : 'rows were'} removed.`;
 }

@@ -21,10 +21,10 @@ import { sendTestAlert } from '../alerting/alert-test.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
 import { validityProblem, readTlsFiles } from '../tls/certificate-files.ts';
 import { bad, failed, type Finding, ok, warn } from './finding.ts';
-import { firewallFindings } from './firewall-findings.ts';
 import { isLocalHost, settingsFindings } from './settings-findings.ts';
 import type { StoreReport } from './store-findings.ts';
 import { bytesText, countText } from './table.ts';
+import { isWithin, parseNetworks } from '../core/address.ts';
 
 export interface DoctorDeps {
   readonly loaded: Loaded;
@@ -377,4 +377,25 @@ function versionFinding(nodeVersion: string): Finding {
   const major = Number(/^v(?<major>[0-9]+)/.exec(nodeVersion)?.groups?.['major']);
   if (major >= nodeMajorMin) return ok('versions', `Node ${nodeVersion}`);
   return bad('versions', `Node ${nodeVersion} is too old`, `use Node ${nodeMajorMin} or newer`);
+}
+
+/**
+ * Warns of each public address of this machine that webhooks may be sent to: its firewall does not see
+ * what the machine sends to itself. Receivers may be there, so it is for the operator to decide.
+ */
+export function firewallFindings(
+  addresses: readonly string[],
+  { egressAllow, egressDeny }: Pick<Config, 'egressAllow' | 'egressDeny'>,
+): Finding[] {
+  const rule = createEgressRule({ allow: egressAllow, deny: egressDeny });
+  const intended = parseNetworks(egressAllow);
+  return [...new Set(addresses)]
+    .filter((address) => rule.blocked(address) === undefined && !isWithin(address, intended))
+    .map((address) =>
+      warn(
+        'firewall',
+        `webhooks may be sent to ${address} of this machine, where its firewall does not see them`,
+        `add ${address} to LEAT_EGRESS_DENY, or to LEAT_EGRESS_ALLOW if receivers are there`,
+      ),
+    );
 }

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import type { CliDeps } from '../cli/command.ts';
 import { addDevCommand } from '../cli/dev-options.ts';
@@ -6,10 +7,12 @@ import { addHttpCommands, createProgram } from '../cli/program.ts';
 import { addServiceExamples } from '../cli/service-examples.ts';
 import { describeConfig, loadCliEnv } from '../config.ts';
 import { describeMessageSettings } from '../messages/settings.ts';
-import { addOperatorCommands } from '../operator/program.ts';
+import { addOperatorCommands, type OperatorDeps } from '../operator/program.ts';
 import { load, print, type ProgramContext } from './context.ts';
-import { operatorDeps } from './operator-deps.ts';
 import { type ServiceOptions, services } from './services.ts';
+import { createTerminal } from '../cli/terminal/terminal.ts';
+import { openLog } from './log.ts';
+import { interruption } from './signals.ts';
 
 // Each command loads what only it needs: reading the whole service and its libraries would triple
 // the start of a command of the client.
@@ -93,9 +96,9 @@ function clientDeps({ clock, random, version }: ProgramContext): CliDeps {
     env: loadCliEnv(),
     streams: process,
     interruption: () => {
-      const interruption = new AbortController();
-      process.on('SIGINT', () => interruption.abort());
-      return interruption.signal;
+      const ending = new AbortController();
+      process.on('SIGINT', () => ending.abort());
+      return ending.signal;
     },
   };
 }
@@ -111,4 +114,41 @@ function watchOutput(): void {
     process.stderr.write(`The output cannot be written (${error.code ?? error.message}).\n`);
     process.exit(exitCodes.failed);
   });
+}
+
+/** Returns the dependencies of the operator's commands; each command loads only those it uses. */
+function operatorDeps(context: ProgramContext): OperatorDeps {
+  const { clock, random, version, programFile, stdout, stderr } = context;
+  return {
+    load,
+    openAdmin: async ({ config }) => {
+      const { createAdmin } = await import('./admin.ts');
+      return createAdmin({ config, clock, random });
+    },
+    addressesOf: async ({ config }) => {
+      const { openNetwork } = await import('./network.ts');
+      return openNetwork({ config, clock }).addressesOf;
+    },
+    alertChannels: async ({ config }) => {
+      const { createAlertChannels } = await import('../alerting/channels.ts');
+      const { openNetwork } = await import('./network.ts');
+      const { fetch, lookup } = openNetwork({ config, clock });
+      const log = await openLog(config, context);
+      return createAlertChannels(config, {
+        fetch,
+        lookup,
+        log,
+        clock,
+        userAgent: `Leat/${version}`,
+      });
+    },
+    clock,
+    random,
+    nodeVersion: process.version,
+    // `src/main.ts` in a checkout, a file in `lib` in the package.
+    programFolder: programFile === undefined ? undefined : dirname(dirname(programFile)),
+    terminal: createTerminal({ stdin: process.stdin, stdout, stderr }, { colour: false }),
+    stderr,
+    interruption: () => interruption(clock),
+  };
 }

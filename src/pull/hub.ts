@@ -5,8 +5,7 @@ import type { LogEvent, Offset } from '../core/types.ts';
 import { Tail } from '../log/tail.ts';
 import type { ReadLimiter } from '../log/read-limiter.ts';
 import type { LogStore } from '../store/port/log.ts';
-import { FilterGroups } from './filter-groups.ts';
-import type { FilterGroup, Reader } from './reader.ts';
+import { FilterGroup, type Reader } from './reader.ts';
 import { CheckedPositions } from './checked-positions.ts';
 import { pageOf } from './page.ts';
 import { Pages } from './pages.ts';
@@ -407,5 +406,26 @@ export class Hub {
       const failed = reader === undefined ? this.readers : [reader];
       for (const each of failed) this.fail(each, 'processing_error');
     });
+  }
+}
+
+/** The filter groups of one tenant that have readers. */
+class FilterGroups {
+  readonly #groups = new Map<string, FilterGroup>();
+
+  /** Returns the group of these event types, in any order; creates it when there is none. */
+  of(types: readonly string[] | undefined): FilterGroup {
+    const sorted = types && [...new Set(types)].toSorted();
+    const key = sorted?.join(',') ?? '*';
+    const group = this.#groups.get(key) ?? new FilterGroup(sorted, key);
+    this.#groups.set(key, group);
+    return group;
+  }
+
+  /** Removes a reader from its group, and the group when it was the last. */
+  remove(reader: Reader): void {
+    const { group } = reader;
+    group.readers.delete(reader);
+    if (group.readers.size === 0) this.#groups.delete(group.key);
   }
 }

@@ -4,7 +4,6 @@ import type { LogPage, LogStore } from '../store/port/log.ts';
 import type { FilterGroup } from './reader.ts';
 import type { PullSettings } from './settings.ts';
 import { type Page, pageOf } from './page.ts';
-import { PageCache } from './page-cache.ts';
 
 /** No frame is shorter: the envelope alone has more bytes (core/envelope.ts). */
 const frameBytesMin = 200;
@@ -58,5 +57,54 @@ export class Pages {
   async #isOvertaken(after: Offset, { events }: LogPage): Promise<boolean> {
     if (events[0]?.offset === after + 1) return false;
     return (await this.#deps.log.firstSince(this.#deps.tenant, 0)) > after + 1;
+  }
+}
+
+/** Pages in the cache, each of about `pageBytes`: together as much as the tail of a log. */
+const pagesMax = 32;
+
+/**
+ * Caches the pages that were used last. Readers often have the same offset: after a node has ended, all
+ * that were at the end of its log reconnect to another node with the same last id. Their clients read at
+ * different speeds, so a page must outlast those that the fastest of them read next.
+ */
+export class PageCache {
+  /** By filter and offset; the one that was not used for longest is first. */
+  readonly #pages = new Map<string, Promise<Page>>();
+
+  /** Returns the page after an offset, from the cache or from `read`. */
+  async page(
+    { key: filter }: FilterGroup,
+    after: Offset,
+    read: () => Promise<Page>,
+  ): Promise<Page> {
+    const key = `${after} ${filter}`;
+    const present = this.#pages.get(key);
+    if (present !== undefined) {
+      this.#pages.delete(key);
+      this.#pages.set(key, present);
+      return present;
+    }
+    const [oldest] = this.#pages.keys();
+    if (this.#pages.size >= pagesMax && oldest !== undefined) this.#pages.delete(oldest);
+    const reading = read();
+    this.#pages.set(key, reading);
+    const drop = (): void => {
+      if (this.#pages.get(key) === reading) this.#pages.delete(key);
+    };
+    try {
+      const page = await reading;
+      // The next read may return more.
+      if (page.scannedTo <= after) drop();
+      return page;
+    } catch (error) {
+      drop();
+      throw error;
+    }
+  }
+
+  /** Removes all pages; reads in progress still return. */
+  clear(): void {
+    this.#pages.clear();
   }
 }

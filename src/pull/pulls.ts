@@ -10,10 +10,10 @@ import { Hub } from './hub.ts';
 import { endRevoked } from './access-checks.ts';
 import { connectionTimes } from './connection-times.ts';
 import { Reader, type ReaderFacts } from './reader.ts';
-import { createConnectionLimit, type ConnectionLimit } from './connection-limit.ts';
 import type { PullSettings } from './settings.ts';
 import type { Sink, SinkEvents } from './sink.ts';
 import { type RequestedStart, type Start, startOf } from './start-position.ts';
+import { Counts } from '../core/counts.ts';
 
 /**
  * The open pulls of this node: clients that read the logs of their tenants as server-sent events
@@ -253,4 +253,33 @@ function endAtOnce(sink: Sink, release: () => void): SinkEvents {
   sink.end();
   release();
   return { drained: () => undefined, stalled: () => sink.cut(), gone: () => undefined };
+}
+
+/** Limits the open pulls of a tenant on this node (LEAT_SSE_MAX_CONNECTIONS). */
+interface ConnectionLimit {
+  /** Connections that are taken. */
+  readonly taken: number;
+  /** Returns whether the client may open another one: one client has at most half of them, rounded up. */
+  isFree(client: string): boolean;
+  /** Takes a connection. Returns a function that releases it; later calls of it do nothing. */
+  take(client: string): () => void;
+}
+
+function createConnectionLimit(max: number): ConnectionLimit {
+  const taken = new Counts<string>();
+  const perClient = Math.ceil(max / 2);
+  return {
+    get taken() {
+      return taken.total;
+    },
+    isFree: (client) => taken.total < max && taken.of(client) < perClient,
+    take: (client) => {
+      let isTaken = true;
+      taken.add(client, 1);
+      return () => {
+        if (isTaken) taken.add(client, -1);
+        isTaken = false;
+      };
+    },
+  };
 }

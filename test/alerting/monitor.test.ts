@@ -7,7 +7,7 @@ import { type Alert, isStreamAlert } from '../../src/alerting/alert.ts';
 import type { Millis } from '../../src/core/clock.ts';
 import { createAlertDispatcher } from '../../src/alerting/dispatcher.ts';
 import { type AlertChannel, AlertNotSent } from '../../src/alerting/channel.ts';
-import { createAlertWebhook } from '../../src/alerting/webhook-channel.ts';
+import { createAlertWebhook } from '../../src/alerting/channels.ts';
 import { createMonitor, type MonitorDeps } from '../../src/alerting/monitor.ts';
 import { createSystemAlerts } from '../../src/alerting/system-alerts.ts';
 import type { NewFailure, NewFailureQuery } from '../../src/store/port/deliveries.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Alert } from '../../src/alerting/alert.ts';
-import { createAlertWebhook } from '../../src/alerting/webhook-channel.ts';
+import { createAlertWebhook } from '../../src/alerting/channels.ts';
 import {
   type Reply,
   flood,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { durationText } from '../../src/cli/duration.ts';
+import { durationText } from '../../src/cli/delivery-stats.ts';
 import { createStream, freshType } from '../helpers/api-client.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { waitFor } from '../helpers/wait.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { parsePlainRequest } from '../../src/messages/plain-request.ts';
+import { parsePlainRequest } from '../../src/messages/server.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { openMessageApi, type MessageApi } from './fixture.ts';
 

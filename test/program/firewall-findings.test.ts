@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { firewallFindings } from '../../src/operator/firewall-findings.ts';
+import { firewallFindings } from '../../src/operator/doctor.ts';
 
 test('firewall findings: a warning for each public address of the machine that is in no list', () => {
   const own = ['127.0.0.1', '10.0.0.7', 'fe80::1', '8.8.8.8', '8.8.8.8', '9.9.9.9', '1.1.1.1'];

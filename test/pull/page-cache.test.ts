@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { ownBytes } from '../../src/core/own-bytes.ts';
-import { PageCache } from '../../src/pull/page-cache.ts';
+import { PageCache } from '../../src/pull/pages.ts';
 import type { Page } from '../../src/pull/page.ts';
 import { FilterGroup } from '../../src/pull/reader.ts';
 

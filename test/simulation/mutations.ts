@@ -416,7 +416,7 @@ export const simulationMutants: readonly Mutant[] = [
   },
   {
     name: 'a stream that is disabled at half of the bound on lag',
-    file: 'upkeep/lag-action.ts',
+    file: 'upkeep/lag.ts',
     before: 'if (lagMs >= maxMs)',
     after: 'if (lagMs >= maxMs / 2)',
   },

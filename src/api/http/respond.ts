@@ -1,9 +1,9 @@
-import type { OutgoingHttpHeaders } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import type { LiveBody, OperationResponse } from '../operation.ts';
-import { writePaced } from './paced-response.ts';
 import { type Problem, problemBody } from './problem.ts';
 import { countResponse } from './request-metrics.ts';
+import { yieldToEventLoop } from '../../core/slices.ts';
 
 /** Responds to a request that was rejected. */
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
@@ -71,4 +71,39 @@ export function sendLive(
     live.begin(response);
   }
   return reply;
+}
+
+/** Bytes written to a connection at once: at most a millisecond. */
+const writeBytes = 256 * 1024;
+
+/**
+ * Writes a long body after its head, yields to the event loop after each part, and writes no faster
+ * than the client reads. Ends the response; resolves also when the connection ends before.
+ */
+async function writePaced(response: ServerResponse, pieces: readonly Buffer[]): Promise<void> {
+  // A connection that breaks during a write cannot carry a response any more.
+  response.on('error', () => {});
+  for (const part of partsOf(pieces)) {
+    if (response.destroyed) return;
+    if (!response.write(part)) await drained(response);
+    await yieldToEventLoop();
+  }
+  response.end();
+}
+
+function* partsOf(pieces: readonly Buffer[]): Generator<Buffer> {
+  for (const piece of pieces) {
+    for (let at = 0; at < piece.length; at += writeBytes) yield piece.subarray(at, at + writeBytes);
+  }
+}
+
+/** Resolves when the response takes more, or has closed. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      response.off('drain', end).off('close', end);
+      resolve();
+    };
+    response.on('drain', end).on('close', end);
+  });
 }

@@ -6,12 +6,12 @@ import { isKnown } from '../http/etag.ts';
 import { hashOf, staticFile, type StaticFile, withoutDataUrls } from '../http/static-files.ts';
 import type { Authenticator } from '../authenticate.ts';
 import { htmlHeaders } from '../http/html.ts';
-import { createDocuments } from './document.ts';
 import type { Operation } from '../operation.ts';
 import type { ClientAddress } from '../http/client-address.ts';
 import { parseQuery, queryOf } from '../http/query.ts';
 import { sendPieces } from '../http/respond.ts';
 import type { ApiSettings } from '../settings.ts';
+import { openapiDocument } from './openapi.ts';
 
 export interface ReferenceDeps {
   readonly authenticator: Authenticator;
@@ -106,4 +106,35 @@ function ownFile(name: string): Buffer {
 
 function swaggerFile(name: string): Buffer {
   return asset(`swagger-ui-dist/${name}`);
+}
+
+/** Returns the OpenAPI document of a tenant as JSON in UTF-8, in pieces. */
+type DocumentOf = (tenant: {
+  readonly domain: string;
+  readonly plainHttp: boolean;
+}) => readonly Buffer[];
+
+/** Stands for the domain: `.invalid` is reserved (RFC 2606 section 2). */
+const anyDomain = 'tenant.invalid';
+
+/**
+ * Creates the documents of all tenants. They differ by the domain alone and share the bytes around
+ * it: anybody may request them, for any tenant, and may leave them unread.
+ */
+export function createDocuments(operations: readonly Operation[]): DocumentOf {
+  const made = new Map<boolean, readonly Buffer[]>();
+  const aroundDomain = (plainHttp: boolean): readonly Buffer[] => {
+    const known = made.get(plainHttp);
+    if (known !== undefined) return known;
+    const text = JSON.stringify(openapiDocument({ operations, domain: anyDomain, plainHttp }));
+    const pieces = text.split(anyDomain).map((piece) => Buffer.from(piece));
+    made.set(plainHttp, pieces);
+    return pieces;
+  };
+  return ({ domain, plainHttp }) => {
+    const name = Buffer.from(domain);
+    return aroundDomain(plainHttp).flatMap((piece, index) =>
+      index === 0 ? [piece] : [name, piece],
+    );
+  };
 }

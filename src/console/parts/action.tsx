@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact';
-import { useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { curlOf } from '../command.ts';
 import { type ApiRequest, RequestFailed, send } from '../request.ts';
 import { isAllowed, sessionEnded } from '../session.ts';
 import { Code } from './copy.tsx';
-import { Dialog } from './dialog.tsx';
 import { Problem } from './loaded.tsx';
+import { Icon } from './icon.tsx';
 
 /** What a person does: the request that is sent, and the command that does the same. */
 export interface Action {
@@ -139,4 +139,52 @@ interface AllowedProps {
 /** Shows something only to those whose role allows it. */
 export function Allowed({ scope, operation, otherwise, children }: AllowedProps) {
   return <>{isAllowed(scope, operation) ? children : otherwise}</>;
+}
+
+interface DialogProps {
+  readonly title: string;
+  readonly isWide?: boolean;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** A modal dialog; Escape closes it, and the focus goes back to where it was. */
+function Dialog({ title, isWide, onClose, children }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const opener = document.activeElement;
+    element.current?.showModal();
+    return () => {
+      if (opener instanceof HTMLElement) opener.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      class={isWide === true ? 'wide' : ''}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <div class="stack">
+        <div class="row row-spread">
+          <h2 id={id} class="grow wrap-anywhere">
+            {title}
+          </h2>
+          <button
+            type="button"
+            class="button plain icon small"
+            aria-label="Close"
+            onClick={onClose}
+          >
+            <Icon name="close" size={14} />
+          </button>
+        </div>
+        {children}
+      </div>
+    </dialog>
+  );
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { Compile } from 'typebox/compile';
-import { createDocuments } from '../../../src/api/reference/document.ts';
+import { createDocuments } from '../../../src/api/reference/reference.ts';
 import { openapiDocument } from '../../../src/api/reference/openapi.ts';
 import { describedOperations } from '../../../src/api/operations.ts';
 import { managementScopes } from '../../../src/auth/scopes.ts';

@@ -7,7 +7,7 @@ import { lookupFunction } from '../../../src/delivery/http/lookup-function.ts';
 import { createNameLookups } from '../../../src/delivery/http/name-lookups.ts';
 import { createResolver } from '../../../src/delivery/http/resolver.ts';
 import { createAlertMail } from '../../../src/alerting/mail-channel.ts';
-import { createAlertWebhook } from '../../../src/alerting/webhook-channel.ts';
+import { createAlertWebhook } from '../../../src/alerting/channels.ts';
 import { exampleAlert as alert } from '../../helpers/alerts.ts';
 import { noFiles, startDns, type Zone } from '../../helpers/dns.ts';
 import { selfSigned } from '../../helpers/certificates.ts';
