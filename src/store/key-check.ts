@@ -24,6 +24,14 @@ export function passedKeyCheck(name: string, seal: Seal, row: KeyCheckRow | unde
   return check;
 }
 
+/**
+ * Throws `StartRefused` where {@link passedKeyCheck} does. The store may lack the row: no start has
+ * got so far.
+ */
+export function checkFormer(name: string, seal: Seal, row: KeyCheckRow | undefined): void {
+  if (row !== undefined) passedKeyCheck(name, seal, row);
+}
+
 /** Does the same for a store in use, which may have changed since: throws `StoreUnavailable`. */
 export function currentKeyCheck(seal: Seal, row: KeyCheckRow | undefined): KeyCheck {
   if (row === undefined) {

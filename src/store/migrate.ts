@@ -3,10 +3,11 @@ import type { AssetFolder } from '../core/asset.ts';
 import { StartRefused } from '../core/errors.ts';
 
 /**
- * Migrates a database to the schema of this program: applies the missing migrations in order. There
- * is no way back. A database that a newer version has migrated is used as it is if that version
- * allows this program to run on it, and is not touched otherwise; nor is one whose applied
- * migrations differ from those of this program.
+ * Migrates a database to the schema of this program: adopts one that the migrations before the
+ * baseline made, and applies the missing migrations in order. There is no way back. A database that
+ * a newer version has migrated is used as it is if that version allows this program to run on it,
+ * and is not touched otherwise; nor is one that is too old, or whose applied migrations differ from
+ * those of this program.
  *
  * Throws `StartRefused` in these cases, and when a migration fails; migrations applied before that
  * one stay.
@@ -16,19 +17,47 @@ import { StartRefused } from '../core/errors.ts';
 export async function migrate(
   driver: MigrationDriver,
   migrations: readonly Migration[],
+  former?: FormerSchema,
 ): Promise<string[]> {
+  if (former !== undefined) await adoptFormer(driver, migrations, former);
   const applied = await driver.applied();
-  const state = await driver.state();
-  const refusal = schemaRefusal(applied, migrations, state);
+  const refusal = schemaRefusal(applied, migrations, await driver.state());
   if (refusal !== undefined) throw new StartRefused(`${driver.database} ${refusal}`);
   const missing = migrations.slice(applied.length);
-  for (const [index, migration] of missing.entries()) {
-    const version = applied.length + index + 1;
-    await applyOne(driver, migration, stateAfter(migrations.slice(0, version)));
+  for (const migration of missing) {
+    const state = stateAfter(migrations, migration);
+    await attempt(driver, migration, () => driver.apply(migration, state));
   }
-  // The database was last used before this row existed.
-  if (state === undefined && missing.length === 0) await driver.record(stateAfter(migrations));
   return missing.map((migration) => migration.name);
+}
+
+/** The schema that the migrations before the baseline made: that of the baseline. */
+export interface FormerSchema {
+  /** The last of these migrations. */
+  readonly last: AppliedMigration;
+  /** Throws `StartRefused` when this program must not use the database that has the schema. */
+  check(): void | Promise<void>;
+}
+
+/** Returns whether the former schema is complete. */
+export function isComplete(
+  { last }: Pick<FormerSchema, 'last'>,
+  applied: readonly AppliedMigration[],
+): boolean {
+  const newest = applied.at(-1);
+  return newest?.name === last.name && newest.checksum === last.checksum;
+}
+
+async function adoptFormer(
+  driver: MigrationDriver,
+  migrations: readonly Migration[],
+  former: FormerSchema,
+): Promise<void> {
+  const [baseline] = migrations;
+  if (baseline === undefined || !isComplete(former, await driver.applied())) return;
+  await former.check();
+  const state = stateAfter(migrations, baseline);
+  await attempt(driver, baseline, () => driver.adopt(baseline, former.last, state));
 }
 
 /**
@@ -40,12 +69,14 @@ export function schemaRefusal(
   migrations: readonly Migration[],
   state?: SchemaState,
 ): string | undefined {
+  const [first] = applied;
+  if (first !== undefined && numberOf(first.name) < (migrations[0]?.number ?? 0)) return tooOld;
   for (const [index, { name, checksum }] of applied.entries()) {
     const own = migrations[index];
     if (own === undefined) {
       // Without a row for the last migration nothing is known about older programs.
-      const isKnown = state?.version === applied.length;
-      if (isKnown && mayRun(state, migrations.length)) return undefined;
+      const isKnown = state?.version === numberOf(applied.at(-1)?.name ?? '');
+      if (isKnown && mayRun(state, versionOf(migrations))) return undefined;
       return `was changed by a newer version of Leat (${name}): run that version, or restore a backup from before it`;
     }
     if (own.name !== name || own.checksum !== checksum) {
@@ -54,6 +85,11 @@ export function schemaRefusal(
   }
   return undefined;
 }
+
+/** The commit is the last one that has the migrations before the baseline. */
+const tooOld =
+  'was last used by an older version of Leat: start it once with commit a060e904, which migrates it ' +
+  '(git checkout a060e904 && npm ci && npm start), stop that and start this version';
 
 /** The version of a schema is the number of its last migration. */
 export interface SchemaState {
@@ -67,25 +103,33 @@ export function mayRun({ oldestThatMayRun }: SchemaState, own: number): boolean 
   return own >= oldestThatMayRun;
 }
 
+/** Returns the number of the last of a program's migrations. */
+export function versionOf(migrations: readonly Migration[]): number {
+  return migrations.at(-1)?.number ?? 0;
+}
+
 /**
- * Returns the state after the last of these migrations: none lowers the requirement of an earlier
- * one.
+ * Returns the state after a migration: none lowers the requirement of an earlier one.
  */
-function stateAfter(migrations: readonly Migration[]): SchemaState {
-  const oldest = migrations.map(({ oldestThatMayRun }) => oldestThatMayRun);
-  return { version: migrations.length, oldestThatMayRun: Math.max(...oldest) };
+function stateAfter(migrations: readonly Migration[], { number }: Migration): SchemaState {
+  const oldest = migrations
+    .filter((migration) => migration.number <= number)
+    .map(({ oldestThatMayRun }) => oldestThatMayRun);
+  return { version: number, oldestThatMayRun: Math.max(...oldest) };
 }
 
 /** One step of the schema. */
 export interface Migration {
-  /** `0001_log`: a number, 1 for the first, and the subject. */
+  /** `0050_mark`: the number and the subject. */
   readonly name: string;
+  /** The baseline, which is the first, has that of the last migration before it. */
+  readonly number: number;
   readonly sql: string;
   /** SHA-256 of `sql` in hexadecimal. */
   readonly checksum: string;
   /**
    * Programs that have the migration of this number may run on the result. Read from the first line
-   * of the file, `-- oldest that may run: 0007`; without that line it is the migration's own
+   * of the file, `-- oldest that may run: 0050`; without that line it is the migration's own
    * number.
    */
   readonly oldestThatMayRun: number;
@@ -106,28 +150,36 @@ export interface MigrationDriver {
   state(): SchemaState | undefined | Promise<SchemaState | undefined>;
   /** Runs the SQL, records the migration and the state after it, in one transaction. */
   apply(migration: Migration, state: SchemaState): void | Promise<void>;
-  /** Records a state where there is none. */
-  record(state: SchemaState): void | Promise<void>;
+  /**
+   * Records the baseline in place of the migrations before it, and the state after it, in one
+   * transaction. Does nothing where the last of these is not recorded any more.
+   */
+  adopt(baseline: Migration, last: AppliedMigration, state: SchemaState): void | Promise<void>;
 }
 
 /**
- * Reads the migrations of a folder: `NNNN_name.sql`, numbered from 0001 without a gap. Throws when
- * there is another file, or when a number is missing or used twice: that is a broken installation.
+ * Reads the migrations of a folder: `NNNN_name.sql`, numbered from that of the first without a gap.
+ * Throws when there is another file, or when a number is missing or used twice: that is a broken
+ * installation.
  */
 export function readMigrations(folder: AssetFolder): Migration[] {
-  return folder.names().map((file, index) => {
-    const number = String(index + 1).padStart(4, '0');
-    if (!file.startsWith(`${number}_`) || !file.endsWith('.sql')) {
-      throw new StartRefused(`${file} in ${folder.name} is not migration ${number}_<name>.sql`);
+  const files = folder.names();
+  const first = numberOf(files[0] ?? '');
+  return files.map((file, index) => {
+    const number = first + index;
+    const digits = String(number).padStart(4, '0');
+    if (!file.startsWith(`${digits}_`) || !file.endsWith('.sql')) {
+      throw new StartRefused(`${file} in ${folder.name} is not migration ${digits}_<name>.sql`);
     }
     const sql = folder.read(file).toString('utf8');
     const declared = /^-- oldest that may run: ([0-9]{4})\n/.exec(sql)?.[1];
-    const oldestThatMayRun = declared === undefined ? index + 1 : Number(declared);
-    if (oldestThatMayRun > index + 1 || oldestThatMayRun < 1) {
-      throw new StartRefused(`${file} in ${folder.name} names a later migration as the oldest`);
+    const oldestThatMayRun = declared === undefined ? number : Number(declared);
+    if (oldestThatMayRun > number || oldestThatMayRun < first) {
+      throw new StartRefused(`${file} in ${folder.name} names no earlier migration as the oldest`);
     }
     return {
       name: file.slice(0, -'.sql'.length),
+      number,
       sql,
       checksum: checksumOf(sql),
       oldestThatMayRun,
@@ -135,17 +187,22 @@ export function readMigrations(folder: AssetFolder): Migration[] {
   });
 }
 
+/** Returns the number at the beginning of a name; `NaN` without one. */
+function numberOf(name: string): number {
+  return Number.parseInt(name.slice(0, 4), 10);
+}
+
 function checksumOf(sql: string): string {
   return createHash('sha256').update(sql).digest('hex');
 }
 
-async function applyOne(
+async function attempt(
   driver: MigrationDriver,
   migration: Migration,
-  state: SchemaState,
+  work: () => void | Promise<void>,
 ): Promise<void> {
   try {
-    await driver.apply(migration, state);
+    await work();
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new StartRefused(`${driver.database} cannot be migrated (${migration.name}): ${reason}`, {

@@ -181,37 +181,19 @@ describe('the version before, on the same store', () => {
   };
 });
 
-/** Leat promises from this version on that it runs together with the next one. */
-const firstOfPromise = '0.2.0';
+/** Leat promises from the first schema on that a version runs together with the next one. */
+const firstSchema = 'src/store/postgres/migrations/0049_baseline.sql';
 
 /**
- * Returns the newest tag of a version before the present commit, or LEAT_TEST_BEFORE. A clone may lack tags:
- * then the newest commit that set the version in `package.json`. The first version has none before it, and
- * runs together with itself.
+ * Returns LEAT_TEST_BEFORE, or the newest tag of a version before the present commit that has the first
+ * schema. Where there is none the present commit runs together with itself.
  */
 function versionBefore(): string {
   const named = process.env['LEAT_TEST_BEFORE'];
   if (named !== undefined) return named;
   const before = ['--merged', 'HEAD', '--no-contains', 'HEAD', '--sort=-v:refname'];
-  const [tag = ''] = git('tag', '--list', 'v*', ...before);
-  if (tag !== '') return tag;
-  const [head] = git('rev-parse', 'HEAD');
-  const releases = git('log', '--format=%H', '-G^  "version":', '--', 'package.json')
-    .filter(
-      (commit) => versionAt(commit).localeCompare(firstOfPromise, 'en', { numeric: true }) >= 0,
-    )
-    .toSorted((one, other) => Number(one === head) - Number(other === head));
-  const [newest] = releases;
-  assert.ok(
-    newest,
-    'The history of the repository is missing: fetch it with git fetch --unshallow, or name a version with LEAT_TEST_BEFORE.',
-  );
-  return newest;
-}
-
-function versionAt(commit: string): string {
-  const text = git('show', `${commit}:package.json`).join('\n');
-  return (JSON.parse(text) as { version: string }).version;
+  const tags = git('tag', '--list', 'v*', ...before).filter((tag) => tag !== '');
+  return tags.find((tag) => git('ls-tree', '--name-only', tag, firstSchema)[0] !== '') ?? 'HEAD';
 }
 
 function git(...words: string[]): string[] {

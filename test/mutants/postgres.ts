@@ -125,7 +125,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: an append without the lock of its tenant',
-    file: 'store/postgres/migrations/0046_event_content.sql',
+    file: 'store/postgres/migrations/0049_baseline.sql',
     before: 'from tenants t where t.id = the_tenant for no key update;',
     after: 'from tenants t where t.id = the_tenant;',
     killedBy: shared('an append waits for one that has an offset and has not committed'),

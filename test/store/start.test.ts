@@ -19,6 +19,7 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
 import { keyIdOf } from '../../src/store/seal.ts';
+import { formerMigration } from '../../src/store/sqlite/schema.ts';
 import { endWithProcess } from '../helpers/children.ts';
 
 const program = new URL('process/keeper.ts', import.meta.url).pathname;
@@ -262,9 +263,29 @@ describe('a store that does not fit', () => {
 
   test('a store with different migrations is refused', async (t) => {
     const file = await storeFor(t);
-    change(file, "update leat_migrations set checksum = 'other' where name like '0001%'");
-    const message = `LEAT_STORE: ${file} was made by another edition of Leat (its 0001_log is not this one's 0001_log): run the edition that made it`;
+    change(file, "update leat_migrations set checksum = 'other'");
+    const message = `LEAT_STORE: ${file} was made by another edition of Leat (its 0047_baseline is not this one's 0047_baseline): run the edition that made it`;
     await assertRefused(t, file, message);
+  });
+
+  test('a store of a version before the first schema is refused, with the commit that migrates it', async (t) => {
+    const file = await storeFor(t);
+    change(file, "update leat_migrations set name = '0011_operator'");
+    const message = `LEAT_STORE: ${file} was last used by an older version of Leat: start it once with commit a060e904, which migrates it (git checkout a060e904 && npm ci && npm start), stop that and start this version`;
+    await assertRefused(t, file, message);
+  });
+
+  test('another secret key is refused before the former schema is adopted', async (t) => {
+    const file = await storeFor(t);
+    const { name, checksum } = formerMigration;
+    change(file, `update leat_migrations set name = '${name}', checksum = '${checksum}'`);
+    const [id, other] = [1, 2].map((byte) => keyIdOf(Buffer.alloc(32, byte)));
+    const message = `LEAT_SECRET_KEY: does not fit the secrets in ${file}, which key ${id} seals: set that key; this is key ${other}`;
+    await assertRefused(t, file, message, { keyByte: 2 });
+    assert.equal(await (await opened(t, file, 'open, 1 events')).close(), 0);
+    const again = await opened(t, file, 'open, 1 events');
+    assert.equal(await again.send('append'), 'appended 2');
+    assert.equal(await again.close(), 0);
   });
 });
 

@@ -92,32 +92,19 @@ export async function refuseHalfMigrated(db: Queries, name: string): Promise<voi
   );
 }
 
-/** The second name is that of the table before schema 14 renames it. */
 async function isHalfMigrated(db: Queries): Promise<boolean> {
   const row = await db.get<{ half: boolean }>`
-    select coalesce(to_regclass('leat_store_migration'), to_regclass('leat_store_move')) is not null
-      as half`;
+    select to_regclass('leat_store_migration') is not null as half`;
   return row?.half === true;
 }
 
 /** Returns whether the migration of this source began here before. */
 async function goesOn(db: Queries, name: string, source: string): Promise<boolean> {
   if (!(await isHalfMigrated(db))) return false;
-  await refuseOlderPart(db, name);
   const row = await db.get<{ source: string }>`select source from leat_store_migration limit 1`;
   if (row?.source === source) return true;
   throw new StartRefused(
     `--to: ${name} holds a part of another store: end that move, or name an empty database`,
-  );
-}
-
-/** The tables that an older version copied into have the names of its schema. */
-async function refuseOlderPart(db: Queries, name: string): Promise<void> {
-  const row = await db.get<{ older: boolean }>`
-    select to_regclass('leat_store_migration') is null as older`;
-  if (row?.older !== true) return;
-  throw new StartRefused(
-    `--to: ${name} holds a part of a store that an older version of Leat copied: drop the database, create it again and run the command again`,
   );
 }
 

@@ -1,13 +1,14 @@
 import { assetFolder } from '../../core/asset.ts';
 import { StartRefused } from '../../core/errors.ts';
 import { requireBound } from '../directory/secrets.ts';
-import { firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
+import { checkFormer, firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
 import {
   type AppliedMigration,
   migrate,
   type Migration,
   readMigrations,
   type SchemaState,
+  versionOf,
 } from '../migrate.ts';
 import type { SealState } from '../port/secrets.ts';
 import type { Seal } from '../seal.ts';
@@ -34,9 +35,16 @@ export async function prepareSchema(db: Database, name: string, seal: Seal): Pro
         applied: () => appliedTo(db),
         state: () => schemaState(db),
         apply: (migration, state) => db.script(applyScript(migration, state)),
-        record: (state) => db.script(`begin; ${takeLock}; ${stateScript(state)}; commit`),
+        adopt: (baseline, last, state) => db.script(adoptScript(baseline, last, state)),
       },
       readMigrations(folder),
+      {
+        last: {
+          name: '0049_failing_age',
+          checksum: 'e865c1e2c3c8a65ddfbeb32e6ee7b1f99002d0ecf0ee67897dffae1389901973',
+        },
+        check: async () => checkFormer(name, seal, await keyCheckRow(db)),
+      },
     );
     await makeDaysAhead(db);
     seal.follow(await proveKey(db, name, seal));
@@ -58,7 +66,7 @@ async function requireEncoding(db: Queries, name: string): Promise<void> {
 
 /** The number of this program's last migration. */
 export function ownVersion(): number {
-  return readMigrations(folder).length;
+  return versionOf(readMigrations(folder));
 }
 
 /** As the last migration left it; `undefined` if none has written it yet. */
@@ -103,6 +111,32 @@ function applyScript({ name, checksum, sql }: Migration, state: SchemaState): st
     commit`;
 }
 
+/**
+ * Drops what only programs from before the baseline called. One transaction under the lock: another
+ * node may have adopted the schema while this one waited.
+ */
+function adoptScript(
+  { name, checksum }: Migration,
+  last: AppliedMigration,
+  state: SchemaState,
+): string {
+  return `
+    begin;
+    ${takeLock};
+    do $leat$ begin
+      if exists (select 1 from leat_migrations where name = '${last.name}') then
+        drop function leat_append(integer, text[], boolean[], text[], bigint[], text[], text[]);
+        drop function leat_begin_batch;
+        drop function leat_heartbeat;
+        drop function leat_write_runs;
+        delete from leat_migrations;
+        insert into leat_migrations (name, checksum) values ('${name}', '${checksum}');
+        ${stateScript(state)};
+      end if;
+    end $leat$;
+    commit`;
+}
+
 /** One row: the number of the last migration, and that of the oldest program that may run on it. */
 function stateScript({ version, oldestThatMayRun }: SchemaState): string {
   return `
@@ -115,7 +149,7 @@ function stateScript({ version, oldestThatMayRun }: SchemaState): string {
       values (1, ${version}, ${oldestThatMayRun})
       on conflict (id) do update set version = excluded.version,
         oldest_that_may_run = greatest(s.oldest_that_may_run, excluded.oldest_that_may_run)
-        where s.version < excluded.version`;
+        where s.version <= excluded.version`;
 }
 
 async function proveKey(db: Database, name: string, seal: Seal): Promise<SealState> {

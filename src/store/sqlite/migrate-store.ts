@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from 'node:sqlite';
 import { assetFolder } from '../../core/asset.ts';
 import { StartRefused } from '../../core/errors.ts';
-import { readMigrations, schemaRefusal } from '../migrate.ts';
+import { isComplete, readMigrations, schemaRefusal } from '../migrate.ts';
 import {
   type Cell,
   keyOf,
@@ -14,6 +14,7 @@ import {
   nameOfRow,
 } from '../migrate-store/table.ts';
 import { refusalOf } from './refusal.ts';
+import { formerMigration } from './schema.ts';
 
 /** A database that is read as a whole and not changed; no server can open it at the same time. */
 export interface MigrationSource {
@@ -92,9 +93,10 @@ function refuseOtherSchema(connection: DatabaseSync, file: string): void {
     .all()
     .map(({ name, checksum }) => ({ name: String(name), checksum: String(checksum) }));
   const own = readMigrations(folder);
-  const reason = schemaRefusal(applied, own);
+  const isFormer = isComplete({ last: formerMigration }, applied);
+  const reason = isFormer ? undefined : schemaRefusal(applied, own);
   if (reason !== undefined) throw refusal(file, reason);
-  if (applied.length === own.length) return;
+  if (!isFormer && applied.length === own.length) return;
   throw refusal(
     file,
     'was last used by an older version of Leat: start this one on it once, stop it and run the command again',

@@ -1,11 +1,16 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { assetFolder } from '../../core/asset.ts';
 import { requireBound } from '../directory/secrets.ts';
-import { firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
-import { migrate, type MigrationDriver, readMigrations, type SchemaState } from '../migrate.ts';
+import { checkFormer, firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
+import {
+  type AppliedMigration,
+  migrate,
+  type MigrationDriver,
+  readMigrations,
+  type SchemaState,
+} from '../migrate.ts';
 import type { SealState } from '../port/secrets.ts';
 import type { Seal } from '../seal.ts';
-import { defineTestKey } from './attempts.ts';
 import type { SqliteLocation } from './connection.ts';
 import { run as runCommand } from './commands.ts';
 import { createDatabase, type Database } from './database.ts';
@@ -23,7 +28,10 @@ export async function prepareSchema(
 ): Promise<void> {
   const name = location.file ?? location.path;
   try {
-    await migrate(migrationDriver(connection, name), readMigrations(folder));
+    await migrate(migrationDriver(connection, name), readMigrations(folder), {
+      last: formerMigration,
+      check: () => checkFormer(name, seal, keyCheckRow(createDatabase(connection))),
+    });
     seal.follow(proveKey(connection, name, seal));
     proveWritable(connection);
   } catch (error) {
@@ -33,9 +41,14 @@ export async function prepareSchema(
 
 const folder = assetFolder('store/sqlite/migrations/');
 
+/** The last migration before the baseline. */
+export const formerMigration: AppliedMigration = {
+  name: '0047_last_attempts',
+  checksum: 'e8bb9639b46d43eac9c4bea008de8e5c739b300a3d85b5d1fe4a6692a1565462',
+};
+
 /** The driver that runs and records migrations on SQLite. */
 export function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {
-  defineTestKey(connection);
   const db = createDatabase(connection);
   return {
     database: `LEAT_STORE: ${name}`,
@@ -60,7 +73,15 @@ export function migrationDriver(connection: DatabaseSync, name: string): Migrati
         writeState(connection, db, state);
       });
     },
-    record: (state) => db.transact('durable', () => writeState(connection, db, state)),
+    adopt: ({ name: baseline, checksum }, last, state) => {
+      db.transact('durable', () => {
+        const former = db.get`select 1 from leat_migrations where name = ${last.name}`;
+        if (former === undefined) return;
+        db.run`delete from leat_migrations`;
+        db.run`insert into leat_migrations (name, checksum) values (${baseline}, ${checksum})`;
+        writeState(connection, db, state);
+      });
+    },
   };
 }
 

@@ -1,1 +1,0 @@
--- Nothing changes: the number is taken.

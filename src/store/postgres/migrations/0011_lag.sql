@@ -1,2 +1,0 @@
--- When the lag of the stream was reported last, or the stream was disabled for it.
-alter table streams add column lag_at bigint not null default 0;

@@ -1,8 +1,0 @@
--- oldest that may run: 0014
-
--- How events are delivered to a stream: a JSON object, null where nothing is set. Programs without this
--- migration ignore it, so once a stream has it, leat_schema refuses them.
-alter table streams add column delivery text;
-
--- The number of the last migration that the program of the node has; null for versions before this one.
-alter table nodes add column schema_version integer;
