@@ -56,11 +56,6 @@ const refusals = {
       `Too many ${kind} of this tenant are at work. Repeat the request when they have taken their failures.`,
       `too_many_${kind}`,
     ),
-  older_nodes: () =>
-    conflict(
-      'Nodes of an older version are running, which cannot read dismissals. Update all nodes, then repeat the request.',
-      'older_nodes',
-    ),
 };
 
 /** Returns the filter of a request. Throws 400 unless it selects something. */

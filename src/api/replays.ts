@@ -217,9 +217,4 @@ const refusals = {
   unknown: noStream,
   disabled: () => conflict('The event stream is disabled.', 'stream_disabled'),
   running: () => conflict('A replay of this event stream is already running.', 'replay_running'),
-  older_nodes: () =>
-    conflict(
-      'Nodes of an older version are running, which would send the whole range. Update all nodes, then repeat the request.',
-      'older_nodes',
-    ),
 };

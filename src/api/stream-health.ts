@@ -175,7 +175,7 @@ function showDisabled(
 ): StreamHealthShown['disabled'] {
   if (status === 'enabled') return null;
   return {
-    // Programs before recorded no reason, except for lag.
+    // Versions before the baseline recorded no reason, except for lag.
     reason: disabled.reason ?? reasonBy(health, limits),
     at: formatTime(disabled.since ?? updatedAt),
     last_error_code: disabled.code ?? null,

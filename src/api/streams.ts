@@ -243,8 +243,7 @@ async function prepareKey(
   now: Millis,
 ): Promise<void> {
   if (!needsWebhookKey(delivery)) return;
-  const addition = await createFirstKey(keys, tenant, now, webhookKeys);
-  if (addition === 'older_nodes') throw streamConflicts.older_nodes();
+  await createFirstKey(keys, tenant, now, webhookKeys);
 }
 
 function deleteStream(deps: StreamDeps): Operation {
@@ -339,11 +338,6 @@ function stateOf(
 /** Why the store refuses a change of a stream. */
 export const streamConflicts = {
   unknown: noStream,
-  older_nodes: () =>
-    conflict(
-      'Nodes of an older version are running, which would not deliver as this event stream says. Update all nodes, then repeat the request.',
-      'older_nodes',
-    ),
   too_many_filters: () =>
     conflict(
       `The tenant has ${filtersMax} event streams with a filter. Remove the filter of another one, or subscribe to fewer types instead.`,

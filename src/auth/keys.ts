@@ -3,7 +3,7 @@ import { calculateJwkThumbprint, type JWK } from 'jose';
 import type { Clock, Millis } from '../core/clock.ts';
 import type { AuditEntry, MakeEntry } from '../core/audit-log.ts';
 import type { SigningKey } from '../core/types.ts';
-import type { KeyAddition, KeyStore } from '../store/port/keys.ts';
+import type { KeyStore } from '../store/port/keys.ts';
 import type { RecordingStore } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 import { accessTokenKeys, FRESH_MS, type KeyUse, type RsaJwk } from './key-use.ts';
@@ -111,17 +111,16 @@ type RotationStore = Pick<Store, 'keys' | 'webhookKeys' | 'recording'>;
 
 /**
  * Creates the first key of a tenant, unless it has one. Of several nodes that do, one adds its own.
- * Returns `older_nodes` while nodes are running that do not know such keys.
  */
 export async function createFirstKey(
   keys: Pick<KeyStore, 'list' | 'addFirst'>,
   tenant: number,
   now: Millis,
   use: KeyUse<unknown> = accessTokenKeys,
-): Promise<KeyAddition | 'present'> {
+): Promise<void> {
   const present = await keys.list(tenant, now);
-  if (present.length > 0) return 'present';
-  return keys.addFirst(await newKey(use, tenant, { now, signsFrom: now }));
+  if (present.length > 0) return;
+  await keys.addFirst(await newKey(use, tenant, { now, signsFrom: now }));
 }
 
 /** How keys are changed. */
@@ -139,14 +138,14 @@ export async function rotateKey(
   store: RotationStore,
   tenant: number,
   { now, immediately, entry, use = accessTokenKeys }: KeyChange & { immediately: boolean },
-): Promise<Rotated | 'older_nodes'> {
+): Promise<Rotated> {
   const present = await store[use.part].list(tenant, now);
   // Without a key that signs until then, nothing could be signed.
   const atOnce = immediately || signerOf(present, now) === undefined;
   const signsFrom = atOnce ? now : now + PUBLISHED_BEFORE_SIGNING_MS;
   const key = await newKey(use, tenant, { now, signsFrom });
-  const addition = await addKey(store, use, key, entry);
-  return addition === 'added' ? { kid: key.kid, atOnce } : addition;
+  await addKey(store, use, key, entry);
+  return { kid: key.kid, atOnce };
 }
 
 /** The key that a rotation has added. */
@@ -213,9 +212,9 @@ async function addKey(
   use: KeyUse<unknown>,
   key: Omit<SigningKey, 'expiresAt'>,
   entry: MakeEntry | undefined,
-): Promise<KeyAddition> {
+): Promise<void> {
   const recorded = recordedKeys(store, use, entry?.(key.tenant, [key.kid]));
-  return recorded.add(key, key.signsFrom + use.formerPublishedMs);
+  await recorded.add(key, key.signsFrom + use.formerPublishedMs);
 }
 
 async function newKey(

@@ -48,7 +48,6 @@ export function addFailuresCommand(program: Command, deps: CliDeps): void {
 async function listGroups(run: ApiRun, options: FailuresOptions): Promise<void> {
   const { api, terminal, json, leat } = run;
   const stream = options.stream === undefined ? undefined : await streamIdOf(run, options.stream);
-  // Servers of before do not have the parameter.
   const sort = options.sort === 'last_attempt_at' ? `-${options.sort}` : undefined;
   const query = { event_stream_ids: stream, error_codes: options.cause?.join(','), sort };
   const groups = await allPages<FailureGroupShown>(api, '/delivery-groups', 'groups', { query });
@@ -112,7 +111,7 @@ function lastOf(
 }
 
 const openedAt = ({ last_failed_at: at }: FailureGroupShown): string => at;
-/** Servers of before do not have the time of the attempt. */
+/** The time of the attempt is not known of all failures. */
 const triedAt = ({ last_attempt_at: at, last_failed_at: opened }: FailureGroupShown): string =>
   at ?? opened;
 

@@ -158,10 +158,7 @@ const columns: readonly Column<StreamHealthShown>[] = [
 
 /** Returns why a stream does not deliver, or what it lacks, in one line. */
 export function reasonOf(health: StreamHealthShown, date: (time: string) => string): string {
-  // Servers of before do not have the fields.
-  const { state } = health;
-  const known: Partial<StreamHealthShown> = health;
-  const { in_flight: attempts = 0, in_flight_seconds: seconds = 0 } = known;
+  const { state, in_flight: attempts, in_flight_seconds: seconds } = health;
   const reason = stateReasonOf(health, date);
   if (attempts === 0 || state === 'disabled' || state === 'paused') return reason;
   const inFlight = `${attempts} in flight for up to ${seconds} s`;

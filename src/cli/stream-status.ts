@@ -206,8 +206,6 @@ function showHealth(
 
 function healthLines(health: StreamHealthShown, paint: Paint): string[] {
   const { paused, disabled, failures, lag, results_refused: refused } = health;
-  // Servers of before do not have all fields.
-  const known: Partial<StreamHealthShown> = health;
   const lines = pairLines(
     [
       ['Id', health.event_stream_id],
@@ -226,7 +224,7 @@ function healthLines(health: StreamHealthShown, paint: Paint): string[] {
         'In flight',
         health.in_flight === 0
           ? undefined
-          : `${health.in_flight}, the oldest for ${known.in_flight_seconds ?? 0} s`,
+          : `${health.in_flight}, the oldest for ${health.in_flight_seconds} s`,
       ],
       ['Next attempt', timeOf(health.next_attempt_at)],
       ['Failures', `${failures.open} open, ${failures.consecutive} consecutive`],
@@ -234,7 +232,7 @@ function healthLines(health: StreamHealthShown, paint: Paint): string[] {
         'Not recorded',
         refused === null ? undefined : `since ${shortTime(refused.since)}: error ${refused.code}`,
       ],
-      ['Failing since', timeOf(known.failing_since ?? null)],
+      ['Failing since', timeOf(health.failing_since)],
       ['Last success', timeOf(health.last_delivered_at)],
       ['Last failure', timeOf(health.last_failed_at)],
     ],

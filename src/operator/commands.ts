@@ -128,9 +128,7 @@ async function rotate(deps: CommandDeps, args: Args): Promise<string> {
   const use = args['webhooks'] === true ? webhookKeys : accessTokenKeys;
   const entry = entryOfCommand(deps, `keys rotate${use === webhookKeys ? ' --webhooks' : ''}`);
   const change = { now: clock.now(), immediately, entry, use };
-  const rotated = await rotateKey(store, tenant.id, change);
-  if (rotated === 'older_nodes') throw new StartRefused(olderNodes);
-  const { kid, atOnce } = rotated;
+  const { kid, atOnce } = await rotateKey(store, tenant.id, change);
   const from = atOnce ? 'now' : '10 minutes from now';
   const published = `Key ${kid} is published and signs ${use.signs} from ${from}.`;
   // Without a former one.
@@ -139,9 +137,6 @@ async function rotate(deps: CommandDeps, args: Args): Promise<string> {
     ? `${published} The former key stays published for 7 days after that.`
     : `${published} Tokens of the former key stay valid.`;
 }
-
-const olderNodes =
-  'Nodes of an older version are running, which do not know keys of webhooks. Update all nodes, then run the command again; leat nodes lists them.';
 
 async function revoke(deps: CommandDeps, args: Args): Promise<string> {
   const { store, clock } = deps;

@@ -45,7 +45,7 @@ async function rotate(deps: CommandDeps, call: Call): Promise<string> {
 type Result = Sealed | Exclude<RotationStart, { begun: unknown }>;
 
 interface Sealed extends Pick<RotationStep, 'rows' | 'values' | 'broken'> {
-  readonly former: string | undefined;
+  readonly former: string;
 }
 
 /** Two commands that change to the same key may disturb each other once each. */
@@ -123,7 +123,6 @@ function textOf(secrets: SecretStore, target: string, result: Result): string {
 
 function sealedLine({ rows, values, former }: Sealed, target: string): string {
   const what = `Sealed ${countOf(values, 'value')} in ${countOf(rows, 'row')} again`;
-  if (former === undefined) return `${what}, bound to their place. Key ${target} stays the same.`;
   return `${what} with key ${target}. Key ${former} seals nothing any more.`;
 }
 
@@ -163,12 +162,10 @@ function brokenLines(result: Result): string[] {
 }
 
 function lackingText({ lacking, key }: Extract<RotationStart, { lacking: unknown }>): string {
-  const lines = lacking.map(({ id, keys }) =>
-    keys === undefined ? `  ${id}  is of an older version` : `  ${id}  has ${keys.join(',')}`,
-  );
+  const lines = lacking.map(({ id, keys }) => `  ${id}  has ${keys.join(',')}`);
   return `Nothing was changed. These nodes lack key ${key}:
 ${lines.join('\n')}
-Restart them in this version with LEAT_SECRET_KEY=<new>,<present>, then run leat secrets rotate again.`;
+Restart them with LEAT_SECRET_KEY=<new>,<present>, then run leat secrets rotate again.`;
 }
 
 function unfinishedText({ unfinished }: Extract<RotationStart, { unfinished: unknown }>): string {

@@ -65,14 +65,10 @@ async function engineFinding({ store }: CommandDeps): Promise<Finding> {
 }
 
 async function secretsFinding({ secrets }: Store): Promise<Finding> {
-  const { key, former, hasUnbound } = await secrets.state();
+  const { key, former } = await secrets.state();
   if (former !== undefined) {
     const said = `the change from key ${former} to key ${key} is unfinished`;
     return warn('secrets', said, 'leat secrets rotate ends it');
-  }
-  if (hasUnbound) {
-    const said = 'an older version sealed some so that they open at another place too';
-    return warn('secrets', said, 'leat secrets rotate seals them again');
   }
   const [first, ...others] = secrets.keys();
   if (first !== key) {

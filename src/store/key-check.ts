@@ -6,10 +6,10 @@ export interface KeyCheckRow {
   readonly sealed: Uint8Array;
 }
 
-/** The key check of a new store: the first key seals, and every seal is bound. */
+/** The key check of a new store: the first key seals. */
 export function firstKeyCheck({ keys }: Seal): KeyCheck {
   const [key = ''] = keys.ids();
-  return { key, isBound: true, former: undefined, hasUnbound: false };
+  return { key, former: undefined };
 }
 
 /**
@@ -45,19 +45,14 @@ export function currentKeyCheck(seal: Seal, row: KeyCheckRow | undefined): KeyCh
 }
 
 /**
- * Takes over what the key check of a store in use says. Returns the reason for which this process
- * must stop using the store: another process has changed the key, and this one lacks the new key.
+ * Returns the reason for which this process must stop using the store: another process has changed
+ * the key, and this one lacks the new key.
  */
-export function followKeyCheck(
-  seal: Seal,
-  row: KeyCheckRow | undefined,
-): StoreUnavailable | undefined {
+export function lackedKey(seal: Seal, row: KeyCheckRow | undefined): StoreUnavailable | undefined {
   // Its absence is noticed by the commands that need it.
   if (row === undefined) return undefined;
   const check = seal.readCheck(row.sealed);
-  if ('problem' in check) return lacksKey(check.problem);
-  seal.follow(check);
-  return undefined;
+  return 'problem' in check ? lacksKey(check.problem) : undefined;
 }
 
 function lacksKey(problem: string): StoreUnavailable {

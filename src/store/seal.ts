@@ -10,21 +10,17 @@ export interface Seal {
   /** Seals as the store's key check requires. */
   seal(text: string, place: Place, check: KeyCheck): Uint8Array;
   /**
-   * Throws `SealBroken` when the bytes were made for another place, when they are damaged, or when
-   * they are unbound and the key check excludes that; `StoreUnavailable` when they name a key that
-   * this process lacks, as after a rotation that it has not noticed yet.
+   * Throws `SealBroken` when the bytes were made for another place, or when they are damaged;
+   * `StoreUnavailable` when they name a key that this process lacks, as after a rotation that it has
+   * not noticed yet.
    */
   open(sealed: Uint8Array, place: Place): string;
   /** Returns whether sealed bytes are already as the key check requires new ones to be. */
   isCurrent(sealed: Uint8Array, check: KeyCheck): boolean;
   /** Reads the key check of a store, or returns why this process must not use the store. */
   readCheck(sealed: Uint8Array): KeyCheck | { readonly problem: string };
-  /** Returns the sealed form of a key check; it must be bound. */
+  /** Returns the sealed form of a key check. */
   sealCheck(check: KeyCheck): Uint8Array;
-  /** Opens from now on what the key check allows. */
-  follow(check: KeyCheck): void;
-  /** Returns whether the key check that was followed last lets seals be bound. */
-  isBound(): boolean;
 }
 
 /**
@@ -33,108 +29,75 @@ export interface Seal {
  */
 export type KeyCheck = SealState;
 
-/** What an older program sealed at the first start of a store, and opens at every later one. */
-const unboundCheck = 'Leat';
-
 /**
  * Creates a seal with keys of 32 bytes each: AES-256-GCM (NIST SP 800-38D). A random nonce is safe
  * for 2^32 texts under one key, far more than there are secrets to store.
  *
- * A bound seal is `2 (1 byte) | id of the key (6) | nonce (12) | ciphertext | tag (16)` and
- * authenticates its place. Older programs made unbound ones, `1 | nonce | ciphertext | tag`. The
- * first byte is authenticated too, so that neither turns into the other.
+ * A seal is `2 (1 byte) | id of the key (6) | nonce (12) | ciphertext | tag (16)` and authenticates
+ * its place along with the first two parts. Programs of before 0.2.0 made `1 | nonce | ciphertext |
+ * tag`, which opened anywhere: no store with such seals opens any more.
  */
 export function createSeal(secretKeys: readonly Uint8Array[], random: RandomBytes): Seal {
   const keys = createKeyRing(secretKeys);
-  let followed = { isBound: true, hasUnbound: false };
-  const openBound = (bytes: Buffer, place: Place): string => {
-    const id = boundKeyOf(bytes);
+  const open = (sealed: Uint8Array, place: Place): string => {
+    const bytes = bufferOf(sealed);
+    const id = keyOf(bytes);
     if (id === undefined) throw broken();
     const key = keys.get(id);
     if (key === undefined) throw lackedKey(id);
-    return decrypt(key, bytes.subarray(boundHeaderBytes), boundData(id, place));
+    return decrypt(key, bytes.subarray(headerBytes), authenticated(id, place));
   };
-  const openUnbound = (bytes: Buffer): { readonly id: string; readonly text: string } => {
-    for (const id of keys.ids()) {
-      const text = tryDecrypt(keys.get(id), bytes.subarray(1));
-      if (text !== undefined) return { id, text };
-    }
-    throw broken();
-  };
-  const seal = (text: string, place: Place, { key: id, isBound }: Form): Uint8Array => {
+  const seal = (text: string, place: Place, { key: id }: Pick<KeyCheck, 'key'>): Uint8Array => {
     const key = keys.get(id);
     if (key === undefined) throw lackedKey(id);
-    const nonce = random(nonceBytes);
-    if (!isBound) return Buffer.concat([unboundHeader, encrypt(key, nonce, text, unboundHeader)]);
-    return Buffer.concat([boundHeader(id), encrypt(key, nonce, text, boundData(id, place))]);
+    return Buffer.concat([
+      headerOf(id),
+      encrypt(key, random(nonceBytes), text, authenticated(id, place)),
+    ]);
   };
   return {
     keys,
     seal,
-    open: (sealed, place) => {
-      const bytes = bufferOf(sealed);
-      if (bytes[0] === bound) return openBound(bytes, place);
-      if (!isUnbound(bytes)) throw broken();
-      if (!followed.hasUnbound)
-        throw new SealBroken(`${doesNotOpen} It is not bound to its place.`);
-      return openUnbound(bytes).text;
-    },
-    isCurrent: (sealed, { key, isBound }) => {
-      const bytes = bufferOf(sealed);
-      return isBound ? boundKeyOf(bytes) === key : bytes[0] === unbound;
-    },
+    open,
+    isCurrent: (sealed, { key }) => keyOf(bufferOf(sealed)) === key,
     readCheck: (sealed) => {
       try {
-        return readCheck(keys, bufferOf(sealed), { openBound, openUnbound });
+        return readCheck(keys, bufferOf(sealed), open);
       } catch (error) {
         if (error instanceof SealBroken) return { problem: otherKey(keys) };
         throw error;
       }
     },
-    sealCheck: (check) => {
-      if (!check.isBound)
-        throw new Error('An unbound key check is written by older programs only.');
-      const { former, hasUnbound } = check;
-      return seal(JSON.stringify({ former, unbound: hasUnbound }), keyCheckPlace, check);
-    },
-    follow: (check) => {
-      followed = check;
-    },
-    isBound: () => followed.isBound,
+    sealCheck: (check) => seal(JSON.stringify({ former: check.former }), keyCheckPlace, check),
   };
-}
-
-type Form = Pick<KeyCheck, 'key' | 'isBound'>;
-
-interface Openers {
-  readonly openBound: (bytes: Buffer, place: Place) => string;
-  readonly openUnbound: (bytes: Buffer) => { readonly id: string; readonly text: string };
 }
 
 function readCheck(
   keys: KeyRing,
   bytes: Buffer,
-  { openBound, openUnbound }: Openers,
+  open: Seal['open'],
 ): KeyCheck | { readonly problem: string } {
-  if (isUnbound(bytes)) {
-    const { id, text } = openUnbound(bytes);
-    if (text !== unboundCheck) return { problem: otherKey(keys) };
-    return { key: id, isBound: false, former: undefined, hasUnbound: true };
-  }
-  const key = boundKeyOf(bytes);
+  if (bytes[0] === unbound) return { problem: notBound };
+  const key = keyOf(bytes);
   if (key === undefined) return { problem: otherKey(keys) };
   if (keys.get(key) === undefined) return { problem: lacks(keys, key) };
-  const { former, unbound: left } = JSON.parse(openBound(bytes, keyCheckPlace)) as {
+  const check = JSON.parse(open(bytes, keyCheckPlace)) as {
     readonly former?: string;
-    readonly unbound: boolean;
+    readonly unbound?: boolean;
   };
+  if (check.unbound === true) return { problem: notBound };
+  const { former } = check;
   if (former !== undefined && keys.get(former) === undefined) {
     return { problem: unfinished(keys, { key, former }) };
   }
-  return { key, isBound: true, former, hasUnbound: left };
+  return { key, former };
 }
 
 // The texts continue "LEAT_SECRET_KEY: does not fit the secrets in <store>".
+
+const notBound =
+  ', of which some are not bound to their place: start it with commit a060e904, run leat secrets ' +
+  'rotate there to its end, stop that and start this version';
 
 function otherKey(keys: KeyRing): string {
   return `, set the key this store was first started with; this is ${listOf(keys)}`;
@@ -164,29 +127,24 @@ const options = { authTagLength: tagBytes };
 /** The first byte: the version of the format. */
 const unbound = 1;
 const bound = 2;
-const unboundHeader = Buffer.of(unbound);
 /** Bytes of an id. Two keys of one store with the same id are not to be expected in 2^48. */
 const keyIdBytes = 6;
-const boundHeaderBytes = 1 + keyIdBytes;
+const headerBytes = 1 + keyIdBytes;
 
-function boundHeader(id: string): Buffer {
+function headerOf(id: string): Buffer {
   return Buffer.concat([Buffer.of(bound), Buffer.from(id, 'hex')]);
 }
 
-/** Returns what a bound seal authenticates besides its text. */
-function boundData(id: string, { table, tenant, row, column }: Place): Buffer {
+/** Returns what a seal authenticates besides its text. */
+function authenticated(id: string, { table, tenant, row, column }: Place): Buffer {
   const place = JSON.stringify([table, tenant, row, column]);
-  return Buffer.concat([boundHeader(id), Buffer.from(place)]);
+  return Buffer.concat([headerOf(id), Buffer.from(place)]);
 }
 
-/** Returns the id in a bound seal; `undefined` for anything else. */
-function boundKeyOf(bytes: Buffer): string | undefined {
-  const isBound = bytes[0] === bound && bytes.length >= boundHeaderBytes + nonceBytes + tagBytes;
-  return isBound ? bytes.toString('hex', 1, boundHeaderBytes) : undefined;
-}
-
-function isUnbound(bytes: Buffer): boolean {
-  return bytes[0] === unbound && bytes.length >= 1 + nonceBytes + tagBytes;
+/** Returns the id of the key in a seal; `undefined` for anything else. */
+function keyOf(bytes: Buffer): string | undefined {
+  const isSeal = bytes[0] === bound && bytes.length >= headerBytes + nonceBytes + tagBytes;
+  return isSeal ? bytes.toString('hex', 1, headerBytes) : undefined;
 }
 
 function encrypt(key: Uint8Array, nonce: Uint8Array, text: string, data: Uint8Array): Buffer {
@@ -205,15 +163,6 @@ function decrypt(key: Uint8Array, bytes: Buffer, data: Uint8Array): string {
     return Buffer.concat([text, decipher.final()]).toString('utf8');
   } catch (error) {
     throw broken(error);
-  }
-}
-
-function tryDecrypt(key: Uint8Array | undefined, bytes: Buffer): string | undefined {
-  try {
-    return key && decrypt(key, bytes, unboundHeader);
-  } catch (error) {
-    if (error instanceof SealBroken) return undefined;
-    throw error;
   }
 }
 

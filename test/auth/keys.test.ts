@@ -37,7 +37,6 @@ async function isValid(token: string): Promise<boolean> {
 async function rotate(immediately = false): Promise<string> {
   const { store, tenant, clock } = fixture;
   const rotated = await rotateKey(store, tenant.id, { now: clock.now(), immediately });
-  assert.ok(rotated !== 'older_nodes');
   return rotated.kid;
 }
 

@@ -34,7 +34,6 @@ async function rotate(immediately = false): Promise<string> {
   const { store, tenant, clock } = fixture;
   const change = { now: clock.now(), immediately, use: webhookKeys };
   const rotated = await rotateKey(store, tenant.id, change);
-  assert.ok(rotated !== 'older_nodes');
   return rotated.kid;
 }
 

@@ -167,6 +167,8 @@ describe('the reason of a state', () => {
     disabled: null,
     failures: { consecutive: 0, open: 2, limit_consecutive: 500, limit_open: 5000 },
     lag: { events: 1, at_least: false, seconds: 300 },
+    in_flight: 0,
+    in_flight_seconds: 0,
   } as unknown as StreamHealthShown;
   const of = (fields: object): string =>
     reasonOf({ ...health, ...fields }, (time) => ` at ${time}`);

@@ -100,7 +100,6 @@ describe('webhook signatures', () => {
     const first = await kid();
     const change = { now: clock.now(), immediately: false, use: webhookKeys };
     const rotated = await rotateKey(store, tenant, change);
-    assert.ok(rotated !== 'older_nodes');
     await clock.advance(9 * minuteMs);
     assert.equal(await kid(), first);
     await clock.advance(2 * minuteMs);

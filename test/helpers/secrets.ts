@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { createCipheriv } from 'node:crypto';
 import { systemClock, systemRandom } from '../../src/clock.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { storeLocation } from '../../src/core/value.ts';
@@ -18,14 +17,6 @@ export interface TestKey {
 export function testKey(byte: number): TestKey {
   const bytes = Buffer.alloc(32, byte);
   return { bytes, text: bytes.toString('base64'), id: keyIdOf(bytes) };
-}
-
-/** Returns a text as programs before bound seals have sealed it. */
-export function sealAsBefore(key: Uint8Array, text: string): Buffer {
-  const nonce = systemRandom(12);
-  const header = Buffer.of(1);
-  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: 16 }).setAAD(header);
-  return Buffer.concat([header, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
 }
 
 /** Works on the store of a location (LEAT_STORE) in this process. */

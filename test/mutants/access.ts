@@ -148,7 +148,8 @@ export const accessMutants: readonly Mutant[] = [
   {
     name: 'a rotation to a third key while seals of the first are left',
     file: 'store/rules/rotation.ts',
-    before: 'if (former !== undefined && former !== target) return { unfinished: state };',
+    before:
+      'if (former !== undefined && former !== target) return { unfinished: { key, former } };',
     after: '',
     killedBy: {
       file: 'test/store/secrets.test.ts',
@@ -158,7 +159,7 @@ export const accessMutants: readonly Mutant[] = [
   {
     name: 'a former rotation that ends the present one',
     file: 'store/directory/secrets.ts',
-    before: 'if (!isMarked(yield* lockedRow(), mark)) return undefined;',
+    before: 'if (!isMarked(yield* lockedRow(), mark)) return false;',
     after: '',
     killedBy: {
       file: 'test/store/secrets.test.ts',

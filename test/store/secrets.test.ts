@@ -14,9 +14,9 @@ import { openStore } from '../../src/store/open.ts';
 import type { Rotation, SealedRow, SecretStore } from '../../src/store/port/secrets.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createSeal } from '../../src/store/seal.ts';
-import { placeIn, type SealedTable, sealedTables } from '../../src/store/sealed-columns.ts';
+import { placeIn, sealedTables } from '../../src/store/sealed-columns.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
-import { rotate, sealAsBefore } from '../helpers/secrets.ts';
+import { rotate } from '../helpers/secrets.ts';
 import { addTenant, newStream, start, waitRule } from './contract/fixture.ts';
 import { newDatabase } from './engines.ts';
 
@@ -237,100 +237,13 @@ for (const [engine, fixtureFor] of [
     });
   });
 
-  describe(`${engine}: a store of an older version`, () => {
-    test('older store: its seals open, and stay as they are until a rotation', async (t) => {
-      const fixture = await fixtureFor(t);
-      const { here } = await filledBefore(fixture, one);
-      const before = await sealedValues(fixture);
-      const store = await fixture.open(one);
-      assert.equal((await readAll(store, here.tenant)).length, 6);
-      assert.deepEqual(await store.secrets.state(), { ...unbound, key: oneId });
-      await store.ownership.join('node', 10_000);
-      await store.ownership.heartbeat({ id: 'node', incarnation: 1 }, 10_000);
-      await store.close();
-      assert.deepEqual(await sealedValues(fixture), before);
-    });
-
-    test('older store: new seals are bound once a node has joined, and older programs are refused from then on', async (t) => {
-      const fixture = await fixtureFor(t);
-      const { here } = await filledBefore(fixture, one);
-      let store = await fixture.open(one);
-      const early = newStream(here.tenant, start);
-      await store.streams.create(early, { streamsMax: 100 });
-      await store.close();
-      assert.equal((await formOf(fixture, early.id))[0], 1);
-      assert.ok((await oldestThatMayRun(fixture)) < (await version(fixture)));
-
-      store = await fixture.open(one);
-      const node = await store.ownership.join('node', 10_000);
-      await store.ownership.heartbeat(node, 10_000);
-      const late = newStream(here.tenant, start);
-      await store.streams.create(late, { streamsMax: 100 });
-      assert.deepEqual(await store.secrets.state(), { ...unbound, key: oneId, isBound: true });
-      assert.equal((await readAll(store, here.tenant)).length, 8);
-      await store.close();
-      assert.equal((await formOf(fixture, late.id))[0], 2);
-      assert.equal((await formOf(fixture, early.id))[0], 1);
-      assert.equal(await oldestThatMayRun(fixture), await sealsVersion(fixture));
-    });
-
-    for (const [what, keys] of [
-      ['with the same key', [one]],
-      ['to another key', [two, one]],
-    ] as const) {
-      test(
-        `older store: a rotation ${what} seals everything again, and unbound values are refused afterwards`,
-        { tags: ['long'] },
-        async (t) => {
-          const fixture = await fixtureFor(t);
-          const { here, there } = await filledBefore(fixture, one);
-          const [unboundValue] = await fixture.sql('select destination as value from streams');
-          const store = await fixture.open(...keys);
-          const { rows, values, broken } = await rotate(store.secrets);
-          assert.deepEqual({ rows, values, broken }, { rows: 9, values: 12, broken: [] });
-          await store.close();
-          for (const form of await sealedValues(fixture)) assert.equal(form[0], 2);
-
-          const after = await fixture.open(keys[0]);
-          for (const { tenant } of [here, there]) await readAll(after, tenant);
-          await after.close();
-          await fixture.sql('update streams set destination = ?', unboundValue?.['value']);
-          const attacked = await fixture.open(...keys);
-          await assert.rejects(readAll(attacked, here.tenant), {
-            name: 'SealBroken',
-            message: 'A stored secret does not open. It is not bound to its place.',
-          });
-          await attacked.close();
-        },
-      );
-    }
-
-    test('older store: the key check of before does not bring unbound values back under a new key', async (t) => {
-      const fixture = await fixtureFor(t);
-      const { here } = await filledBefore(fixture, one);
-      const [check] = await fixture.sql('select sealed from key_check');
-      const [value] = await fixture.sql('select destination from streams');
-      const store = await fixture.open(two, one);
-      await rotate(store.secrets);
-      await store.close();
-      await fixture.sql('update streams set destination = ?', value?.['destination']);
-      const [current] = await fixture.sql('select sealed from key_check');
-      await fixture.sql('update key_check set sealed = ?', check?.['sealed']);
-      await assert.rejects(fixture.open(two), StartRefused);
-      await fixture.sql('update key_check set sealed = ?', current?.['sealed']);
-      const after = await fixture.open(two);
-      await assert.rejects(readAll(after, here.tenant), SealBroken);
-      await after.close();
-    });
-  });
-
   describe(`${engine}: a rotation of the secret key`, () => {
     test('rotation: the former key is needed until its end, and not afterwards', async (t) => {
       const fixture = await fixtureFor(t);
       const { here, there } = await filled(fixture, one);
       const store = await fixture.open(two, one);
       const { state } = await begun(store.secrets, twoId);
-      assert.deepEqual(state, { ...bound, key: twoId, former: oneId });
+      assert.deepEqual(state, { key: twoId, former: oneId });
       await store.close();
 
       await assert.rejects(fixture.open(one), {
@@ -347,7 +260,9 @@ for (const [engine, fixtureFor] of [
 
       const resumed = await fixture.open(one, two);
       assert.equal((await rotate(resumed.secrets, twoId)).values, 12);
-      assert.deepEqual(await resumed.secrets.begin(twoId), { done: { ...bound, key: twoId } });
+      assert.deepEqual(await resumed.secrets.begin(twoId), {
+        done: { key: twoId, former: undefined },
+      });
       await resumed.close();
       await assert.rejects(fixture.open(one), StartRefused);
       const after = await fixture.open(two);
@@ -399,7 +314,7 @@ for (const [engine, fixtureFor] of [
       const store = await fixture.open(two, one, three);
       await begun(store.secrets, twoId);
       assert.deepEqual(await store.secrets.begin(threeId), {
-        unfinished: { ...bound, key: twoId, former: oneId },
+        unfinished: { key: twoId, former: oneId },
       });
       await store.close();
     });
@@ -522,43 +437,6 @@ describe('PostgreSQL: nodes and the secret key', () => {
     for (const store of [old, command]) await store.close();
   });
 
-  test('nodes: seals are bound only once no node of an older version lives', async (t) => {
-    const fixture = await postgres(t);
-    await filledBefore(fixture, one);
-    const store = await fixture.open(one);
-    const command = await fixture.open(two, one);
-    await fixture.sql(
-      `insert into nodes (id, incarnation, lease_until, lease_ms) values ('before', 1, now() + interval '1 h', 1)`,
-    );
-    const node = await store.ownership.join('node', 60_000);
-    await store.ownership.heartbeat(node, 60_000);
-    assert.equal((await store.secrets.state()).isBound, false);
-    assert.deepEqual(await command.secrets.begin(oneId), {
-      key: oneId,
-      lacking: [{ id: 'before', keys: undefined }],
-    });
-    await fixture.sql(`update nodes set lease_until = now() where id = 'before'`);
-    await store.ownership.heartbeat(node, 60_000);
-    assert.deepEqual(await store.secrets.state(), { ...unbound, key: oneId, isBound: true });
-    for (const each of [store, command]) await each.close();
-  });
-
-  test('nodes: one follows the end of a rotation at its next heartbeat, and refuses unbound values then', async (t) => {
-    const fixture = await postgres(t);
-    const { here } = await filledBefore(fixture, one);
-    const [value] = await fixture.sql('select destination from streams');
-    const store = await fixture.open(one, two);
-    const node = await store.ownership.join('node', 60_000);
-    await store.ownership.heartbeat(node, 60_000);
-    const command = await fixture.open(two, one);
-    await rotate(command.secrets);
-    await readAll(store, here.tenant);
-    await store.ownership.heartbeat(node, 60_000);
-    await fixture.sql('update streams set destination = ?', value?.['destination']);
-    await assert.rejects(readAll(store, here.tenant), /It is not bound to its place/);
-    for (const each of [store, command]) await each.close();
-  });
-
   test('nodes: a fail-over in the middle of a rotation ends it, and the next one passes every row', async (t) => {
     const fixture = await postgres(t);
     const { here } = await filled(fixture, one);
@@ -570,7 +448,7 @@ describe('PostgreSQL: nodes and the secret key', () => {
     const before = createSeal([one], randomBytes);
     const place = placeIn('streams', here, 'destination');
     const text = createSeal([two], randomBytes).open(lost?.['destination'] as Uint8Array, place);
-    const former = before.seal(text, place, { ...bound, key: oneId });
+    const former = before.seal(text, place, { key: oneId, former: undefined });
     // The replica has the begin of the rotation, and not its last step.
     await fixture.sql('update streams set destination = ? where id = ?', former, here.row);
     await fixture.sql('update store set generation = generation + 1');
@@ -610,9 +488,6 @@ describe('PostgreSQL: nodes and the secret key', () => {
     },
   );
 });
-
-const bound = { isBound: true, former: undefined, hasUnbound: false };
-const unbound = { isBound: false, former: undefined, hasUnbound: true };
 
 async function begun(secrets: SecretStore, key: string): Promise<Rotation> {
   const result = await secrets.begin(key);
@@ -676,29 +551,6 @@ async function filled(fixture: Fixture, key: Uint8Array) {
   return { here, beside, there };
 }
 
-/** The same store as a program before bound seals has left it. */
-async function filledBefore(fixture: Fixture, key: Uint8Array) {
-  const places = await filled(fixture, key);
-  const plain = await (async () => {
-    const store = await fixture.open(key);
-    const [stream] = (await store.streams.list(1, { after: undefined, take: 1 })).items;
-    await store.close();
-    return stream;
-  })();
-  const { destination, signingSecrets } = plain ?? assert.fail();
-  const set = async (text: string, value: string): Promise<void> =>
-    void (await fixture.sql(text, sealAsBefore(key, value)));
-  await set('update streams set destination = ?', JSON.stringify(destination));
-  await set('update streams set signing_secrets = ?', JSON.stringify(signingSecrets));
-  for (const table of ['signing_keys', 'webhook_keys']) {
-    await set(`update ${table} set private_jwk = ?`, newKey(1).privateJwk);
-  }
-  await set('update key_check set sealed = ?', 'Leat');
-  // What the migrations before that of the seals require.
-  await fixture.sql('update leat_schema set oldest_that_may_run = 14');
-  return places;
-}
-
 async function addStreams(fixture: Fixture, tenant: number, count: number): Promise<void> {
   const store = await fixture.open(one);
   for (let number = 0; number < count; number += 1) {
@@ -729,40 +581,9 @@ async function copyOver(
   };
 }
 
-/** Returns every sealed value, in a fixed order. */
-async function sealedValues(fixture: Fixture): Promise<Buffer[]> {
-  const all: Buffer[] = [];
-  for (const table of Object.keys(sealedTables) as SealedTable[]) {
-    const { row, columns } = sealedTables[table];
-    const rows = await fixture.sql(
-      `select ${columns.join(', ')} from ${table} order by tenant, ${row}`,
-    );
-    for (const each of rows) {
-      all.push(...columns.map((column) => Buffer.from(each[column] as Uint8Array)));
-    }
-  }
-  return all;
-}
-
 async function formOf(fixture: Fixture, stream: string): Promise<Buffer> {
   const [row] = await fixture.sql('select destination from streams where id = ?', stream);
   return Buffer.from(row?.['destination'] as Uint8Array);
-}
-
-async function oldestThatMayRun(fixture: Fixture): Promise<number> {
-  const [row] = await fixture.sql('select oldest_that_may_run as oldest from leat_schema');
-  return Number(row?.['oldest']);
-}
-
-async function version(fixture: Fixture): Promise<number> {
-  const [row] = await fixture.sql('select version from leat_schema');
-  return Number(row?.['version']);
-}
-
-/** Returns the number of the migration that came with bound seals. */
-async function sealsVersion(fixture: Fixture): Promise<number> {
-  const [row] = await fixture.sql(`select name from leat_migrations where name like '%_seals'`);
-  return Number.parseInt(String(row?.['name']), 10);
 }
 
 async function closed(opening: Promise<Store>): Promise<void> {

@@ -50,7 +50,6 @@ export interface DirectoryDeps extends On {
   readonly defer: StreamDeps['defer'];
   readonly countMax: StreamDeps['countMax'];
   readonly liveNodes?: SecretDeps['liveNodes'];
-  readonly liveVersions?: StreamDeps['liveVersions'];
   readonly ofNodes: OwnershipDeps['ofNodes'];
   readonly userChanges: UserDeps['userChanges'];
 }

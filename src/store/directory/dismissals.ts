@@ -22,20 +22,16 @@ import { type FailureReader, type FailureRow, rowColumns } from './failures.ts';
 import { noteDismissed } from './past-selections.ts';
 import { beginReopening, isReopening, stepReopening } from './reopening.ts';
 import { noteChanges } from './runs.ts';
-import { requireVersion, type VersionDeps } from './versions.ts';
 
-export interface DismissalDeps extends VersionDeps, WorkDeps {
+export interface DismissalDeps extends WorkDeps {
   readonly failures: FailureReader;
 }
-
-/** The number of the migration `dismissals`: programs without it cannot read `dismissed` entries. */
-const dismissalVersion = 27;
 
 /** Creates the store of dismissals. */
 export function createDismissalStore(deps: DismissalDeps): DismissalStore {
   const { on } = deps;
   const { read, transact } = on.commands;
-  const work = createFailureWork(deps, kindOf(deps));
+  const work = createFailureWork(deps, kind);
   return {
     ...work,
     reopen: async (tenant, id, below) => {
@@ -166,19 +162,16 @@ const tables = {
   hasMore: verbatim('reopen_below is not null'),
 } as const;
 
-function kindOf(deps: DismissalDeps): WorkKind {
-  return {
-    ...tables,
-    mayBegin: () => requireVersion(deps, dismissalVersion),
-    *act(run, failures, step) {
-      const waitsFor = firstToWaitFor(failures, run.cursor, step);
-      const ready = waitsFor < 0 ? failures : failures.slice(0, waitsFor);
-      const { dismissed, skipped } = splitForDismissal(ready, run.cursor);
-      if (dismissed.length > 0) yield* close(run, dismissed, step);
-      return { begun: dismissed.length, skipped, waitsFor };
-    },
-  };
-}
+const kind: WorkKind = {
+  ...tables,
+  *act(run, failures, step) {
+    const waitsFor = firstToWaitFor(failures, run.cursor, step);
+    const ready = waitsFor < 0 ? failures : failures.slice(0, waitsFor);
+    const { dismissed, skipped } = splitForDismissal(ready, run.cursor);
+    if (dismissed.length > 0) yield* close(run, dismissed, step);
+    return { begun: dismissed.length, skipped, waitsFor };
+  },
+};
 
 /** Closes failures of a stream. */
 function* close(
@@ -212,7 +205,7 @@ interface ShownRow extends Pick<Dismissal, 'id' | 'total' | 'dismissed' | 'skipp
   readonly created_by: string;
 }
 
-/** Reads a request with its progress; the row itself has that of programs of before. */
+/** Reads a request with its progress; the row itself has that of versions before the baseline. */
 function* get(tenant: number, id: string): Command<Dismissal | undefined> {
   const row = yield* sql.get<ShownRow>`
     select r.id, r.work, r.reopen_below, r.at_least, r.created_at, r.created_by,

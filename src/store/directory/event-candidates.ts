@@ -83,7 +83,7 @@ async function readSubscribed(
   for await (const some of inTurns(list.streams)) {
     for (const stream of some) {
       const known = keptSubscriptions(deps, tenant, stream);
-      // Programs of before did not record where a stream began.
+      // Not known of streams of versions before the baseline.
       if (behind === undefined || known === undefined || known.firstOffset === null) {
         unknown.push(stream.id);
       } else if (hasType(known.subscriptions, event)) {
@@ -193,7 +193,7 @@ function placeOf(
 ): Pick<Candidate, 'isPassed' | 'isBeforeStart'> {
   return {
     isPassed: offset <= cursor,
-    // Programs of before did not record where a stream began.
+    // Not known of streams of versions before the baseline.
     isBeforeStart: first === null ? publishedAt < createdAt : offset <= first,
   };
 }

@@ -32,8 +32,6 @@ export interface WorkKind {
   readonly ended: Fragment;
   /** The condition on `requests` that it has more work than that of {@link WorkKind.act}. */
   readonly hasMore?: Fragment;
-  /** Returns false while a program runs that cannot read what the steps write. */
-  mayBegin(): Command<boolean>;
   /** Acts on open failures of a stream, oldest first. */
   act(run: Run, failures: readonly OpenFailure[], step: WorkStep): Command<Acted>;
 }
@@ -85,7 +83,7 @@ const unfinishedMax = 20;
 /** Streams that an entry of the audit log names. */
 const targetsMax = 1000;
 
-type Created = Targeted | { readonly refused: 'too_many' | 'older_nodes' };
+type Created = Targeted | { readonly refused: 'too_many' };
 
 function* create(
   kind: WorkKind,
@@ -98,7 +96,6 @@ function* create(
       select count(*) as count from ${kind.requests} where tenant = ${tenant} and work <> 'none'`,
   );
   if ((open?.count ?? 0) >= unfinishedMax) return { refused: 'too_many' };
-  if (streams.length > 0 && !(yield* kind.mayBegin())) return { refused: 'older_nodes' };
   const work = streams.length > 0 ? 'taking' : 'none';
   const { columns = nothing, values = nothing } = kind.zeros ?? {};
   yield* sql.run`
@@ -150,7 +147,7 @@ function* step(kind: WorkKind, tenant: number, id: string): Command<Stepped> {
   const [next, later] = yield* sql.all<{ stream: string }>`
     select stream from ${kind.streams}
     where tenant = ${tenant} and id = ${id} and stream > ${row.position} order by stream limit 2`;
-  // Programs of before left the end to a step of its own.
+  // Versions before the baseline left the end to a step of its own.
   if (next === undefined) {
     yield* moveTo(kind, { tenant, id }, { work: 'none', position: row.position, after: firstKey });
     return { result: 'done' };

@@ -1,16 +1,15 @@
 import type { Millis } from '../../core/clock.ts';
 import type { SigningKey } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
-import type { KeyAddition, KeyStore } from '../port/keys.ts';
+import type { KeyStore } from '../port/keys.ts';
 import { reportOnce, unlessBroken } from '../rows/broken.ts';
 import type { Seal } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import { type Command, Lock, type On, sql } from './command.ts';
 import { verbatim } from './dialect.ts';
 import { openAll, sealerOf, sealingRow } from './sealing.ts';
-import { requireVersion, type VersionDeps } from './versions.ts';
 
-export interface KeyStoreDeps extends VersionDeps, On {
+export interface KeyStoreDeps extends On {
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   /** Receives each key that does not open, once. */
@@ -22,10 +21,10 @@ export type KeyTable = 'signing_keys' | 'webhook_keys';
 
 /** Creates the store of the keys in a table. It seals the private parts at rest. */
 export function createKeyStore(
-  { on, seal, hint, report, liveVersions }: KeyStoreDeps,
+  { on, seal, hint, report }: KeyStoreDeps,
   table: KeyTable,
 ): KeyStore {
-  const into = { seal, table, liveVersions };
+  const into = { seal, table };
   const { transact } = on.commands;
   // Publishers need the keys, whatever the connections of other purposes wait for.
   const opening = { commands: on.tokens, seal, report: reportOnce(report) };
@@ -43,7 +42,7 @@ export function createKeyStore(
     },
     add: async (key, formerExpiresAt) => {
       const addition = await transact('durable', () => add(into, key, formerExpiresAt));
-      if (addition === 'added') hint({ kind: 'keys', tenant: key.tenant });
+      hint({ kind: 'keys', tenant: key.tenant });
       return addition;
     },
     addFirst: async (key) => {
@@ -98,7 +97,7 @@ function* list(table: KeyTable, tenant: number, now: Millis): Command<KeyRow[]> 
 }
 
 /** Where a key is inserted. */
-interface Insertion extends VersionDeps {
+interface Insertion {
   readonly seal: Seal;
   readonly table: KeyTable;
 }
@@ -111,11 +110,10 @@ function* add(
   into: Insertion,
   key: Omit<SigningKey, 'expiresAt'>,
   formerExpiresAt: Millis,
-): Command<KeyAddition> {
+): Command<'added'> {
   const { tenant, createdAt } = key;
   const table = verbatim(into.table);
   yield* lockKeys(into.table, tenant);
-  if (!(yield* isKnown(into))) return 'older_nodes';
   yield* sql.run`delete from ${table} where tenant = ${tenant} and expires_at <= ${createdAt}`;
   yield* sql.run`
     update ${table} set expires_at =
@@ -124,6 +122,7 @@ function* add(
       select max(number) from ${table}
       where tenant = ${tenant} and signs_from <= ${createdAt}))`;
   yield* insert(into, key);
+  // The word records the change, see recording.ts.
   return 'added';
 }
 
@@ -131,25 +130,13 @@ function* add(
 function* addFirst(
   into: Insertion,
   key: Omit<SigningKey, 'expiresAt'>,
-): Command<KeyAddition | 'present'> {
+): Command<'added' | 'present'> {
   const { tenant, createdAt } = key;
   yield* lockKeys(into.table, tenant);
   const present = yield* list(into.table, tenant, createdAt);
   if (present.some((row) => opens(into, tenant, row))) return 'present';
-  if (!(yield* isKnown(into))) return 'older_nodes';
   yield* insert(into, key);
   return 'added';
-}
-
-/** The number of the migration `webhook_keys` of both engines. */
-const webhookVersion = 21;
-
-/**
- * Keeps programs off the store that do not know the keys of webhooks: they would neither sign with
- * them nor seal them again when the secret key changes. Returns false while one is running.
- */
-function* isKnown({ table, liveVersions }: Insertion): Command<boolean> {
-  return table === 'signing_keys' || (yield* requireVersion({ liveVersions }, webhookVersion));
 }
 
 function opens({ seal, table }: Insertion, tenant: number, row: KeyRow): boolean {

@@ -23,8 +23,6 @@ export interface NodeEngine {
   counted(living: number): void;
   /** Tells other processes that streams are free. */
   freed(): void;
-  /** The number of the last migration of this program. */
-  readonly version: number;
 }
 
 /**
@@ -42,20 +40,20 @@ function leaseUntil(leaseMs: number): Fragment {
 
 /** Registers a node; see {@link OwnershipStore.join}. */
 export function* joinNode(
-  { seal, version }: Pick<NodeEngine, 'version'> & { readonly seal: Seal },
+  seal: Seal,
   id: string,
   leaseMs: number,
 ): Command<Node & { readonly now: Millis }> {
   yield* lockNode(id);
   const row = yield* sql.get<{ incarnation: number; now: Millis }>`
     insert into nodes as n (id, incarnation, lease_until, ${ownColumns})
-    values (${id}, 1, ${leaseUntil(leaseMs)}, ${ownValues(leaseMs, seal, version)})
+    values (${id}, 1, ${leaseUntil(leaseMs)}, ${ownValues(leaseMs, seal)})
     on conflict (id) do update set incarnation = n.incarnation + 1,
       lease_until = excluded.lease_until, ${ownUpdates}
     returning incarnation, leat_now() as now`;
   if (row === undefined) throw new Error('An insert that returns a row returned none.');
   // Under a lock: a rotation that begins now either sees this node and its keys, or is seen here.
-  seal.follow(currentKeyCheck(seal, yield* sealingRow()));
+  currentKeyCheck(seal, yield* sealingRow());
   yield* sql.run`update runs set owner = null where owner = ${id}`;
   return { id, incarnation: row.incarnation, now: row.now };
 }
@@ -63,18 +61,18 @@ export function* joinNode(
 // What nodes of several processes tell each other; SQLite has the numbers of the steps of a node there.
 const ownColumns = perDialect({
   sqlite: 'last_batch, last_claim',
-  postgres: 'lease_ms, secret_keys, schema_version',
+  postgres: 'lease_ms, secret_keys',
 });
 const ownUpdates = perDialect({
   sqlite: 'last_batch = 0, last_claim = 0',
   postgres: `lease_ms = excluded.lease_ms, skew_ms = 0, freed = false,
-    secret_keys = excluded.secret_keys, schema_version = excluded.schema_version`,
+    secret_keys = excluded.secret_keys`,
 });
 
-function ownValues(leaseMs: number, seal: Seal, version: number): Fragment {
+function ownValues(leaseMs: number, seal: Seal): Fragment {
   return new Fragment({
     sqlite: piece`0, 0`,
-    postgres: piece`${leaseMs}, ${seal.keys.ids().join(',')}, ${version}`,
+    postgres: piece`${leaseMs}, ${seal.keys.ids().join(',')}`,
   });
 }
 

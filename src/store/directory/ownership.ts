@@ -40,7 +40,7 @@ export function createOwnershipStore(deps: OwnershipDeps): OwnershipStore {
   const withStreams = createStreamsReader(deps);
   return {
     join: async (nodeId, leaseMs) => {
-      const join = () => joinNode({ seal, version: ofNodes.version }, nodeId, leaseMs);
+      const join = () => joinNode(seal, nodeId, leaseMs);
       const { id, incarnation, replaced } = await ofNodes.join(nodeId, join);
       return { id, incarnation, ...(replaced && { replaced }) };
     },

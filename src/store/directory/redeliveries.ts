@@ -17,7 +17,7 @@ export function createRedeliveryStore(deps: WorkDeps): RedeliveryStore {
   const { on } = deps;
   const { read, transact } = on.commands;
   return {
-    ...createFailureWork(deps, kindOf()),
+    ...createFailureWork(deps, kind),
     get: async (tenant, id) => (await read(shown(tenant, { id, take: 1 })))[0],
     list: (tenant, page) => on.lists.read(list(tenant, page)),
     cancel: (tenant, id) => transact('durable', () => cancel(tenant, id)),
@@ -30,24 +30,18 @@ const tables = {
   ended: verbatim('delivered + failed'),
 } as const;
 
-function kindOf(): WorkKind {
-  return {
-    ...tables,
-    // oxlint-disable-next-line require-yield -- A command without statements.
-    *mayBegin() {
-      return true;
-    },
-    *act(run, failures, { id, work, now }) {
-      if (work === 'cancelling') {
-        yield* giveBack(run, failures, id);
-        return { begun: 0, skipped: 0, waitsFor: -1 };
-      }
-      const failed = failures.filter(({ state }) => state === 'failed');
-      if (failed.length > 0) yield* beginCycles(run, failed, { id, now });
-      return { begun: failed.length, skipped: failures.length - failed.length, waitsFor: -1 };
-    },
-  };
-}
+const kind: WorkKind = {
+  ...tables,
+  *act(run, failures, { id, work, now }) {
+    if (work === 'cancelling') {
+      yield* giveBack(run, failures, id);
+      return { begun: 0, skipped: 0, waitsFor: -1 };
+    }
+    const failed = failures.filter(({ state }) => state === 'failed');
+    if (failed.length > 0) yield* beginCycles(run, failed, { id, now });
+    return { begun: failed.length, skipped: failures.length - failed.length, waitsFor: -1 };
+  },
+};
 
 function* beginCycles(
   run: Run,

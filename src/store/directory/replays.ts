@@ -36,12 +36,8 @@ import {
   type Stretch,
   stretchOf,
 } from './runs.ts';
-import { requireVersion, type VersionDeps } from './versions.ts';
 
-/** The number of the migration `replayed_events`: programs without it would send the whole range. */
-const chosenVersion = 31;
-
-export interface ReplayDeps extends VersionDeps, On {
+export interface ReplayDeps extends On {
   readonly hint: (hint: Hint) => void;
 }
 
@@ -83,9 +79,6 @@ function* create(
   if (run === undefined) return { refused: 'unknown' };
   if (run.status === 'disabled') return { refused: 'disabled' };
   if (running !== undefined) return { refused: 'running' };
-  if (offsets !== undefined && !(yield* requireVersion(deps, chosenVersion))) {
-    return { refused: 'older_nodes' };
-  }
   const log = { cursor: run.cursor, prunedTo: oldest - 1, head };
   const replay = acceptedReplay(request, log, now);
   yield* together(

@@ -15,7 +15,6 @@ import { type Place, sealedTables, type SealedTable } from '../sealed-columns.ts
 import { type Command, type On, sql, type Statement, together } from './command.ts';
 import { type Bindable, forUpdate, Fragment, verbatim } from './dialect.ts';
 import { presentCheck, sealingRow } from './sealing.ts';
-import { keepOff } from './versions.ts';
 
 export interface SecretDeps extends On {
   readonly seal: Seal;
@@ -45,45 +44,10 @@ export function createSecretStore(deps: SecretDeps): SecretStore {
         isBusy = false;
       }
     },
-    begin: async (key) => {
-      const start = await transact('durable', () => begin(deps, key));
-      if ('begun' in start) seal.follow(start.begun.state);
-      return start;
-    },
+    begin: (key) => transact('durable', () => begin(deps, key)),
     step: (rotation, after) => transact('relaxed', () => step(seal, rotation, after)),
-    finish: async (rotation) => {
-      const finished = await transact('durable', () => finish(seal, rotation));
-      if (finished !== undefined) seal.follow(finished);
-      return finished !== undefined;
-    },
+    finish: (rotation) => transact('durable', () => finish(seal, rotation)),
   };
-}
-
-/**
- * Lets seals be bound from now on, once every live node can open them. Programs that cannot are
- * kept off the store from then on. Returns the new state, `undefined` without a change.
- */
-export function* bind({
-  seal,
-  liveNodes = noNodes,
-}: Pick<SecretDeps, 'seal' | 'liveNodes'>): Command<SealState | undefined> {
-  const isReady = (nodes: readonly NodeKeys[]): boolean =>
-    nodes.every(({ keys }) => keys !== undefined);
-  // Without a lock first: while an older node runs, this is done at every heartbeat.
-  if (!isReady(yield* liveNodes())) return undefined;
-  const state = currentKeyCheck(seal, yield* lockedRow());
-  if (state.isBound || !isReady(yield* liveNodes())) return undefined;
-  const next = { ...state, isBound: true };
-  yield* writeState(seal, next);
-  return next;
-}
-
-/** The number of the migration `seals` of both engines: programs that have it open bound seals. */
-const boundVersion = 17;
-
-/** Keeps programs that cannot open bound seals off the store, if they are not already. */
-export function* requireBound(): Command<void> {
-  yield* keepOff(boundVersion);
 }
 
 function* begin(deps: SecretDeps, target: string): Command<RotationStart> {
@@ -100,17 +64,15 @@ function* begin(deps: SecretDeps, target: string): Command<RotationStart> {
   return { begun: { state: next, mark: isGoingOn ? row.sealed : yield* writeState(seal, next) } };
 }
 
-function* finish(seal: Seal, { mark, state }: Rotation): Command<SealState | undefined> {
-  if (!isMarked(yield* lockedRow(), mark)) return undefined;
-  const finished = { ...state, former: undefined, hasUnbound: false };
-  yield* writeState(seal, finished);
-  return finished;
+function* finish(seal: Seal, { mark, state }: Rotation): Command<boolean> {
+  if (!isMarked(yield* lockedRow(), mark)) return false;
+  yield* writeState(seal, { ...state, former: undefined });
+  return true;
 }
 
 function* writeState(seal: Seal, state: SealState): Command<Uint8Array> {
   const sealed = seal.sealCheck(state);
   yield* sql.run`update key_check set sealed = ${sealed} where id = 1`;
-  yield* requireBound();
   return sealed;
 }
 

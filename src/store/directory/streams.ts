@@ -33,9 +33,8 @@ import { createStreamFacts } from './stream-facts.ts';
 import { createStreamPages, streamColumns } from './stream-pages.ts';
 import { streamsMark } from './stream-list.ts';
 import { createStreamStates } from './stream-states.ts';
-import { requireVersion, type VersionDeps } from './versions.ts';
 
-export interface StreamDeps extends Omit<SkippedDeps, 'commands'>, VersionDeps, On {
+export interface StreamDeps extends Omit<SkippedDeps, 'commands'>, On {
   readonly readCache: ReadCache;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
@@ -103,30 +102,6 @@ function* health(tenant: number, id: string): Command<Health | undefined> {
   return row && { ...row };
 }
 
-/**
- * The numbers of migrations of both engines: `delivery_options`, `filters`, `certificates`, `pauses`
- * and `order`.
- */
-const deliveryVersion = 19;
-const filterVersion = 22;
-const certificateVersion = 23;
-const pauseVersion = 24;
-const orderVersion = 26;
-
-/**
- * Returns the migration without which programs would not deliver as the stream says, or not know when
- * its certificate expires; 0 for none.
- */
-function versionFor({ delivery, destination, paused }: VersionedStream): number {
-  if (delivery?.orderBy !== undefined) return orderVersion;
-  if (paused !== undefined) return pauseVersion;
-  if (destination.clientCertificate !== undefined) return certificateVersion;
-  const { method } = destination.authorization;
-  return delivery !== undefined || method === 'oauth2_client_credentials' ? deliveryVersion : 0;
-}
-
-type VersionedStream = Pick<Stream, 'delivery' | 'destination' | 'paused'>;
-
 function* create(
   deps: StreamDeps,
   { types, filter, cursor, ...stream }: Parameters<StreamStore['create']>[0],
@@ -134,14 +109,12 @@ function* create(
 ): Command<Awaited<ReturnType<StreamStore['create']>>> {
   const { tenant } = stream;
   if (yield* isTaken(stream)) return { refused: 'name_taken' };
-  const version = versionFor(stream);
-  if (version > 0 && !(yield* requireVersion(deps, version))) return { refused: 'older_nodes' };
   const [row, sealing] = yield* together(
     sql.get<{ count: number }>`select count(*) as count from streams where tenant = ${tenant}`,
     sealingRow(),
   );
   if ((row?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
-  const refused = filter === undefined ? undefined : yield* filterRefused(deps, tenant);
+  const refused = filter === undefined ? undefined : yield* filterRefused(tenant);
   if (refused !== undefined) return { refused };
   const created: Stream = {
     ...stream,
@@ -184,15 +157,11 @@ function isFiltered({ subscriptions }: Pick<Stream, 'subscriptions'>): 0 | 1 {
  * Returns why a tenant may not have another stream with a filter; until the commit no other command
  * adds one.
  */
-function* filterRefused(
-  deps: StreamDeps,
-  tenant: number,
-): Command<'older_nodes' | 'too_many_filters' | undefined> {
+function* filterRefused(tenant: number): Command<'too_many_filters' | undefined> {
   yield* new Lock(`streams ${tenant}`);
   const row = yield* sql.get<{ count: number }>`
     select count(*) as count from streams where tenant = ${tenant} and filtered = 1`;
-  if ((row?.count ?? 0) >= filtersMax) return 'too_many_filters';
-  return (yield* requireVersion(deps, filterVersion)) ? undefined : 'older_nodes';
+  return (row?.count ?? 0) >= filtersMax ? 'too_many_filters' : undefined;
 }
 
 /** Returns why a stream may not have the selection of a change. */
@@ -200,12 +169,12 @@ function* selectionRefused(
   deps: StreamDeps,
   before: Stream,
   wanted: Stream,
-): Command<'older_nodes' | 'too_many_filters' | 'too_many_changes' | undefined> {
+): Command<'too_many_filters' | 'too_many_changes' | undefined> {
   const { tenant, id, subscriptions } = wanted;
   if (subscriptions === before.subscriptions) return undefined;
   if (yield* hasTooManySelections(tenant, id, subscriptions)) return 'too_many_changes';
   const isNew = isFiltered(wanted) > isFiltered(before);
-  return isNew ? yield* filterRefused(deps, tenant) : undefined;
+  return isNew ? yield* filterRefused(tenant) : undefined;
 }
 
 type Sealer = ReturnType<typeof sealerOf>;
@@ -272,10 +241,6 @@ function* update<R extends string>(
   const same = { tenant, id, createdAt: before.createdAt };
   const wanted: Stream = { ...after, ...same, ...(paused && { paused }) };
   if (wanted.name !== before.name && (yield* isTaken(wanted))) return { refused: 'name_taken' };
-  const version = versionFor(wanted);
-  if (version > versionFor(before) && !(yield* requireVersion(deps, version))) {
-    return { refused: 'older_nodes' };
-  }
   const refused = yield* selectionRefused(deps, before, wanted);
   if (refused !== undefined) return { refused };
   const { resume } = decision;

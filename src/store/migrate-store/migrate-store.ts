@@ -53,7 +53,7 @@ export async function migrateStore(options: MigrateStoreOptions): Promise<Migrat
   const source = openMigrationSource(file);
   try {
     const seal = createSeal(await options.secretKeys(), options.random);
-    seal.follow(passedKeyCheck(file, seal, { sealed: source.keyCheck }));
+    passedKeyCheck(file, seal, { sealed: source.keyCheck });
     const target = await openMigrationTarget(url, { seal, keyProof: source.keyCheck });
     try {
       return await copyStore(source, target, options);

@@ -8,12 +8,9 @@ import type { StepQuery } from './upkeep.ts';
 export interface FailureWorkStore {
   /**
    * Stores a request for the failures that are open now, and counts them. Nothing else changes before
-   * {@link FailureWorkStore.step}. `too_many`: 20 requests of the tenant have work left. `older_nodes`: a
-   * node runs that cannot read what the steps write.
+   * {@link FailureWorkStore.step}. `too_many`: 20 requests of the tenant have work left.
    */
-  create(
-    request: NewFailureWork,
-  ): Promise<'accepted' | { readonly refused: 'too_many' | 'older_nodes' }>;
+  create(request: NewFailureWork): Promise<'accepted' | { readonly refused: 'too_many' }>;
   /**
    * Works on the next few hundred failures of a request. Several callers at once do no harm: what one
    * leaves undone another one continues.

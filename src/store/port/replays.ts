@@ -7,12 +7,12 @@ import type { StepQuery } from './upkeep.ts';
 export interface ReplayStore {
   /**
    * Starts to send the events of a range to a stream again; an empty range is done at once.
-   * `disabled`: the stream is disabled. `running`: it already has a running replay. `older_nodes`: a
-   * running node would send the whole range instead of the chosen events. Durable when it resolves.
+   * `disabled`: the stream is disabled. `running`: it already has a running replay.
+   * Durable when it resolves.
    */
   create(
     replay: NewReplay,
-  ): Promise<{ created: Replay } | { refused: 'unknown' | 'disabled' | 'running' | 'older_nodes' }>;
+  ): Promise<{ created: Replay } | { refused: 'unknown' | 'disabled' | 'running' }>;
   /** Returns the replays of a stream, newest first; `after` is the `next` of the page before. */
   list(
     tenant: number,

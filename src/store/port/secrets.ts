@@ -19,8 +19,8 @@ export interface SecretStore {
   /** Lets a key of this process seal, once every live node has it; writes nothing otherwise. */
   begin(key: string): Promise<RotationStart>;
   /**
-   * Seals a bounded number of rows after a position again: those that another key sealed, or without
-   * their place. Returns `undefined` when another process has changed the rotation since it began.
+   * Seals a bounded number of rows after a position again: those that another key sealed. Returns
+   * `undefined` when another process has changed the rotation since it began.
    */
   step(rotation: Rotation, after: SealedRow | undefined): Promise<RotationStep | undefined>;
   /**
@@ -34,34 +34,35 @@ export interface SecretStore {
 export interface SealState {
   /** Id of the key that seals. */
   readonly key: string;
-  /** Whether new seals are bound to their place; until then older programs can open them. */
-  readonly isBound: boolean;
   /** The former key, as long as seals of it may be left. */
   readonly former: string | undefined;
-  /** Whether seals without a place may be left. */
-  readonly hasUnbound: boolean;
+}
+
+/** The state during a rotation. */
+export interface UnfinishedState extends SealState {
+  readonly former: string;
 }
 
 export type RotationStart =
   | { readonly begun: Rotation }
-  /** The key seals everything, bound to its place. */
+  /** The key seals everything. */
   | { readonly done: SealState }
   /** Nodes that cannot open what the key would seal. */
   | { readonly lacking: readonly NodeKeys[]; readonly key: string }
   /** Another rotation is unfinished: it needs both of these keys. */
-  | { readonly unfinished: SealState };
+  | { readonly unfinished: UnfinishedState };
 
 /** A rotation under way. */
 export interface Rotation {
-  readonly state: SealState;
+  readonly state: UnfinishedState;
   /** Differs between rotations. */
   readonly mark: Uint8Array;
 }
 
-/** The keys of a live node; `undefined` for one of a version that does not report them. */
+/** The keys of a live node. */
 export interface NodeKeys {
   readonly id: string;
-  readonly keys: readonly string[] | undefined;
+  readonly keys: readonly string[];
 }
 
 /** A row with sealed values. */

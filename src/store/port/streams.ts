@@ -14,8 +14,7 @@ export type ListedStream = Omit<Stream, 'subscriptions'>;
 export interface StreamStore {
   /**
    * Creates the stream with its cursor at the head of the log, or at the earlier `cursor`: then the
-   * retained events after that are sent. Durable when it resolves. `older_nodes`: it has options of
-   * delivery or a filter, which a running node would not heed. `too_many_filters`: the tenant has
+   * retained events after that are sent. Durable when it resolves. `too_many_filters`: the tenant has
    * 1,000 streams with a filter.
    */
   create(
@@ -24,10 +23,7 @@ export interface StreamStore {
         readonly cursor?: Offset | undefined;
       },
     rules: { readonly streamsMax: number },
-  ): Promise<
-    | { created: Stream }
-    | { refused: 'name_taken' | 'too_many' | 'too_many_filters' | 'older_nodes' }
-  >;
+  ): Promise<{ created: Stream } | { refused: 'name_taken' | 'too_many' | 'too_many_filters' }>;
   get(tenant: number, id: string): Promise<Stream | undefined>;
   /** Returns streams, oldest first, after the stream with the id `after`. */
   list(
@@ -121,7 +117,7 @@ export interface StreamFacts {
   /** The time of the store. */
   readonly now: Millis;
   readonly health: Health;
-  /** Of a disabled stream; absent where a program before recorded nothing. */
+  /** Of a disabled stream; absent where a version before the baseline recorded nothing. */
   readonly disabled: {
     readonly reason: DisabledReason | undefined;
     readonly since: Millis | undefined;
@@ -177,18 +173,11 @@ export interface WaitingEvents {
 }
 
 /**
- * Nothing was changed: there is no such stream, another one has the name, a running node would not heed
- * its options of delivery or its pause, the log has events of 100 selections of the stream, or `decide`
+ * Nothing was changed: there is no such stream, another one has the name, the log has events of 100 selections of the stream, or `decide`
  * refused it.
  */
 export interface ChangeRefused<R extends string> {
-  readonly refused:
-    | 'unknown'
-    | 'name_taken'
-    | 'too_many_filters'
-    | 'too_many_changes'
-    | 'older_nodes'
-    | R;
+  readonly refused: 'unknown' | 'name_taken' | 'too_many_filters' | 'too_many_changes' | R;
   readonly health?: Health;
 }
 

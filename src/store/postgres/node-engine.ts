@@ -1,18 +1,13 @@
 import type { Clock, Millis } from '../../core/clock.ts';
 import type { NodeEngine } from '../directory/nodes.ts';
-import { bind } from '../directory/secrets.ts';
-import type { Seal } from '../seal.ts';
 import { run } from './commands.ts';
 import type { StoreIdentity } from './identity.ts';
 import type { ListenNotify } from './listen-notify.ts';
-import { liveNodes } from './nodes.ts';
 import type { Pools } from './pools.ts';
-import { ownVersion } from './schema.ts';
 import type { ServerTime } from './time.ts';
 
 export interface NodeEngineDeps {
   readonly identity: StoreIdentity;
-  readonly seal: Seal;
   readonly listenNotify: Pick<ListenNotify, 'publish' | 'counted'>;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   /** Learns the server's time from the results of joining and heartbeats. */
@@ -22,7 +17,7 @@ export interface NodeEngineDeps {
 /** Creates what this engine knows of the nodes, whose leases are measured by the clock of the server. */
 export function createNodeEngine(
   { lease, guard }: Pick<Pools, 'lease' | 'guard'>,
-  { identity, seal, listenNotify, clock, time }: NodeEngineDeps,
+  { identity, listenNotify, clock, time }: NodeEngineDeps,
 ): NodeEngine {
   const learning = async <T extends { readonly now: Millis } | undefined>(
     request: () => Promise<T>,
@@ -46,15 +41,10 @@ export function createNodeEngine(
     },
     renew: async (heartbeat) => {
       await guard.check();
-      if (!seal.isBound()) {
-        const state = await lease.transact('durable', (tx) => run(tx, bind({ seal, liveNodes })));
-        if (state !== undefined) seal.follow(state);
-      }
       return learning(heartbeat);
     },
     skewMs: () => time.skewMs(),
     counted: listenNotify.counted,
     freed: () => listenNotify.publish({ kind: 'free' }),
-    version: ownVersion(),
   };
 }

@@ -3,14 +3,7 @@ import type { NodeKeys } from '../port/secrets.ts';
 
 /** Returns the nodes with a lease and the keys that they reported when they joined. */
 export function* liveNodes(): Command<readonly NodeKeys[]> {
-  const rows = yield* sql.all<{ id: string; keys: string | null }>`
+  const rows = yield* sql.all<{ id: string; keys: string }>`
     select id, secret_keys as keys from nodes where lease_until > clock_timestamp() order by id`;
-  return rows.map(({ id, keys }) => ({ id, keys: keys?.split(',') }));
-}
-
-/** Returns the number of the last migration of each live node's program, 0 for one of before. */
-export function* liveVersions(): Command<readonly number[]> {
-  const rows = yield* sql.all<{ version: number }>`
-    select coalesce(schema_version, 0) as version from nodes where lease_until > clock_timestamp()`;
-  return rows.map(({ version }) => version);
+  return rows.map(({ id, keys }) => ({ id, keys: keys.split(',') }));
 }

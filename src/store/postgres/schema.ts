@@ -1,6 +1,5 @@
 import { assetFolder } from '../../core/asset.ts';
 import { StartRefused } from '../../core/errors.ts';
-import { requireBound } from '../directory/secrets.ts';
 import { checkFormer, firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
 import {
   type AppliedMigration,
@@ -10,9 +9,7 @@ import {
   type SchemaState,
   versionOf,
 } from '../migrate.ts';
-import type { SealState } from '../port/secrets.ts';
 import type { Seal } from '../seal.ts';
-import { run as runCommand } from './commands.ts';
 import type { Database, Queries } from './database.ts';
 import { makeDaysAhead, schemaLock } from './partitions.ts';
 import { refusalOf } from './refusal.ts';
@@ -47,7 +44,7 @@ export async function prepareSchema(db: Database, name: string, seal: Seal): Pro
       },
     );
     await makeDaysAhead(db);
-    seal.follow(await proveKey(db, name, seal));
+    await proveKey(db, name, seal);
   } catch (error) {
     throw refusalOf(name, error);
   }
@@ -152,14 +149,11 @@ function stateScript({ version, oldestThatMayRun }: SchemaState): string {
         where s.version <= excluded.version`;
 }
 
-async function proveKey(db: Database, name: string, seal: Seal): Promise<SealState> {
+async function proveKey(db: Database, name: string, seal: Seal): Promise<void> {
   await db.run`
     insert into key_check (id, sealed) values (1, ${seal.sealCheck(firstKeyCheck(seal))})
     on conflict (id) do nothing`;
-  const state = passedKeyCheck(name, seal, await keyCheckRow(db));
-  // Here too, because migrate-store copies the key check only.
-  if (state.isBound) await runCommand(db, requireBound());
-  return state;
+  passedKeyCheck(name, seal, await keyCheckRow(db));
 }
 
 /** Returns the key check; `undefined` before the first start. */

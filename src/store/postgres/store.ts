@@ -9,7 +9,7 @@ import {
 } from '../directory/directory.ts';
 import { createReadCache } from '../directory/read-cache.ts';
 import { createHints } from '../hints.ts';
-import { followKeyCheck } from '../key-check.ts';
+import { lackedKey } from '../key-check.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Store } from '../port/store.ts';
 import { createSeal, type Seal } from '../seal.ts';
@@ -25,7 +25,7 @@ import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createLogStore } from './log.ts';
 import { refuseHalfMigrated } from './migrate-store.ts';
 import { createNodeEngine } from './node-engine.ts';
-import { liveNodes, liveVersions } from './nodes.ts';
+import { liveNodes } from './nodes.ts';
 import { engineOverview } from './overview.ts';
 import { makeMissingDay } from './partitions.ts';
 import { createPools, type Pools } from './pools.ts';
@@ -70,7 +70,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     connectionsMax,
     clock,
     repair: makeMissingDay,
-    lackedKey: async (db) => followKeyCheck(seal, await keyCheckRow(db)),
+    lackedKey: async (db) => lackedKey(seal, await keyCheckRow(db)),
   });
   const { commands } = pools;
   const { emit, watch } = createHints({ report });
@@ -221,7 +221,6 @@ function directoryDepsOf(pools: Pools, deps: PartDeps): Omit<DirectoryDeps, 'use
     ofNodes: createNodeEngine(pools, deps),
     countMax: 200_000,
     liveNodes,
-    liveVersions,
   };
 }
 

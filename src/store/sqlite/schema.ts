@@ -1,6 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { assetFolder } from '../../core/asset.ts';
-import { requireBound } from '../directory/secrets.ts';
 import { checkFormer, firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
 import {
   type AppliedMigration,
@@ -9,10 +8,8 @@ import {
   readMigrations,
   type SchemaState,
 } from '../migrate.ts';
-import type { SealState } from '../port/secrets.ts';
 import type { Seal } from '../seal.ts';
 import type { SqliteLocation } from './connection.ts';
-import { run as runCommand } from './commands.ts';
 import { createDatabase, type Database } from './database.ts';
 import { refusalOf } from './refusal.ts';
 
@@ -32,7 +29,7 @@ export async function prepareSchema(
       last: formerMigration,
       check: () => checkFormer(name, seal, keyCheckRow(createDatabase(connection))),
     });
-    seal.follow(proveKey(connection, name, seal));
+    proveKey(connection, name, seal);
     proveWritable(connection);
   } catch (error) {
     throw refusalOf(name, error);
@@ -100,20 +97,19 @@ function writeState(connection: DatabaseSync, db: Database, state: SchemaState):
       oldest_that_may_run = max(oldest_that_may_run, excluded.oldest_that_may_run)`;
 }
 
-function proveKey(connection: DatabaseSync, name: string, seal: Seal): SealState {
+function proveKey(connection: DatabaseSync, name: string, seal: Seal): void {
   const db = createDatabase(connection);
   if (keyCheckRow(db) === undefined) {
     const sealed = seal.sealCheck(firstKeyCheck(seal));
     db.transact('durable', () => {
       db.run`insert into key_check (id, sealed) values (1, ${sealed})`;
-      runCommand(db, requireBound());
     });
   }
-  return passedKeyCheck(name, seal, keyCheckRow(db));
+  passedKeyCheck(name, seal, keyCheckRow(db));
 }
 
 /** Returns the key check; `undefined` before the first start. */
-export function keyCheckRow(db: Database): KeyCheckRow | undefined {
+function keyCheckRow(db: Database): KeyCheckRow | undefined {
   return db.get`select sealed from key_check`;
 }
 

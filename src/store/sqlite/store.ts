@@ -3,10 +3,8 @@ import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
 import { createKeyedSerialQueue } from '../../core/serial-queue.ts';
 import type { StoreTime } from '../port/time.ts';
-import { currentKeyCheck } from '../key-check.ts';
 import { createReadCache } from '../directory/read-cache.ts';
-import { bind } from '../directory/secrets.ts';
-import { createSeal, type Seal } from '../seal.ts';
+import { createSeal } from '../seal.ts';
 import { createHints } from '../hints.ts';
 import type { Store } from '../port/store.ts';
 import { dropUnended } from './append.ts';
@@ -30,7 +28,7 @@ import { createGuardedTime } from './guarded-time.ts';
 import { createLogStore } from './log.ts';
 import { engineOverview } from './overview.ts';
 import { refusalOf } from './refusal.ts';
-import { applicationId, keyCheckRow, prepareSchema } from './schema.ts';
+import { applicationId, prepareSchema } from './schema.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
 import { createWalRoom } from './wal-room.ts';
@@ -95,7 +93,6 @@ export function createSqliteStore(
   connection.function('leat_now', () => time.now());
   connection.function('leat_elapsed', () => clock.elapsedMs());
   const db = databaseOf(connection, { walSync, identity });
-  seal.follow(currentKeyCheck(seal, keyCheckRow(db)));
   db.transact('relaxed', () => run(db, voidOwnership()));
   dropUnended(db);
   const { emit: hint, watch } = createHints({ report });
@@ -190,28 +187,14 @@ function writeCheckOf(
   });
 }
 
-/** No other process uses the file, so an older one has ended. */
-function bindSeals(db: Database, seal: Seal): void {
-  const state = run(db, bind({ seal }));
-  if (state !== undefined) seal.follow(state);
-}
-
 /** The nodes of this process have its clock, and no others need to know of them. */
-function nodeEngineOf(
-  db: Database,
-  { seal, time }: Pick<DirectoryDeps, 'seal'> & { readonly time: StoreTime },
-): NodeEngine {
+function nodeEngineOf(db: Database, { time }: { readonly time: StoreTime }): NodeEngine {
   return {
-    join: async (_id, command) =>
-      db.transact('relaxed', () => {
-        bindSeals(db, seal);
-        return run(db, command());
-      }),
+    join: async (_id, command) => db.transact('relaxed', () => run(db, command())),
     renew: (heartbeat) => heartbeat(),
     skewMs: () => time.skewMs(),
     counted: () => undefined,
     freed: () => undefined,
-    version: 0,
   };
 }
 

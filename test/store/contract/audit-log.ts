@@ -422,7 +422,10 @@ const changes: Readonly<
       return secrets.finish(rotation.begun);
     },
     refused: async ({ secrets }, { store }) =>
-      secrets.finish({ state: await store.secrets.state(), mark: Buffer.of(1) }),
+      secrets.finish({
+        state: { ...(await store.secrets.state()), former: 'other' },
+        mark: Buffer.of(1),
+      }),
   },
   'streams.create': {
     make: ({ streams }, { tenant, now }) =>

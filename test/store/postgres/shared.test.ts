@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
-import { withSelection } from '../../../src/core/subscription.ts';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
 import { type LogEvent, managementApiId } from '../../../src/core/types.ts';
 import type { Hint } from '../../../src/store/port/hints.ts';
@@ -20,7 +19,7 @@ describe('PostgreSQL: many processes on one database', () => {
     await slow.query('begin');
     const held = newEvent();
     await slow.query(
-      `select leat_append($1, array[$2], array[false], array['a.b'], array[1::bigint], array['{}'], '{}')`,
+      `select leat_append($1, array[$2], array[false], array['a.b'], array[1::bigint], array['{}'], '{}', '{}')`,
       [tenant, held.id],
     );
     let committed = false;
@@ -169,176 +168,6 @@ describe('PostgreSQL: many processes on one database', () => {
       assert.equal(new Set(ids).size, 40);
     },
   );
-
-  test('a filter waits until no node of an older version runs, and keeps such nodes off then', async (t) => {
-    const { first: store, tenant, connect } = await openShared(t, 1);
-    const client = await connect();
-    await store.ownership.join('node-new', 60_000);
-    await store.ownership.join('node-old', 60_000);
-    await client.query(`update nodes set schema_version = 19 where id = 'node-old'`);
-    const filter = '{"data.object.plan":"pro"}';
-    const plain = newStream(tenant, start);
-    await store.streams.create(plain, { streamsMax: 9 });
-    const select = () =>
-      store.streams.update(tenant, plain.id, (found, { head }) => ({
-        after: {
-          ...found,
-          subscriptions: withSelection(found.subscriptions, { types: ['a.b'], filter }, head),
-        },
-      }));
-    const refused = { refused: 'older_nodes' };
-    const stream = newStream(tenant, start, { filter });
-    assert.deepEqual(await store.streams.create(stream, { streamsMax: 9 }), refused);
-    assert.deepEqual(await select(), refused);
-
-    await client.query(`update nodes set schema_version = 22 where id = 'node-old'`);
-    assert.ok('updated' in (await select()));
-    assert.ok('created' in (await store.streams.create(stream, { streamsMax: 9 })));
-    const schema = await client.query('select oldest_that_may_run as oldest from leat_schema');
-    assert.deepEqual(schema.rows, [{ oldest: 22 }]);
-  });
-
-  test('a pause waits until no node of an older version runs, and keeps such nodes off then', async (t) => {
-    const { first: store, tenant, connect } = await openShared(t, 1);
-    const client = await connect();
-    await store.ownership.join('node-new', 60_000);
-    await store.ownership.join('node-old', 60_000);
-    await client.query(`update nodes set schema_version = 23 where id = 'node-old'`);
-    const stream = newStream(tenant, start);
-    await store.streams.create(stream, { streamsMax: 9 });
-    const pause = () =>
-      store.streams.update(tenant, stream.id, (found) => ({
-        after: { ...found, paused: { at: start } },
-      }));
-    const update = await pause();
-    assert.ok('refused' in update && update.refused === 'older_nodes');
-    assert.equal((await store.streams.get(tenant, stream.id))?.paused, undefined);
-
-    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
-    assert.ok('updated' in (await pause()));
-    const { rows } = await client.query('select oldest_that_may_run as oldest from leat_schema');
-    assert.deepEqual(rows, [{ oldest: 24 }]);
-  });
-
-  test('order_by waits until no node of an older version runs, and keeps such nodes off then', async (t) => {
-    const { first: store, tenant, connect } = await openShared(t, 1);
-    const client = await connect();
-    await store.ownership.join('node-new', 60_000);
-    await store.ownership.join('node-old', 60_000);
-    await client.query(`update nodes set schema_version = 25 where id = 'node-old'`);
-    const plain = newStream(tenant, start);
-    await store.streams.create(plain, { streamsMax: 9 });
-    const delivery = { orderBy: '' };
-    const stream = newStream(tenant, start, { delivery });
-    const order = () =>
-      store.streams.update(tenant, plain.id, (found) => ({ after: { ...found, delivery } }));
-    const add = () => store.streams.create(stream, { streamsMax: 9 });
-    assert.deepEqual(await add(), { refused: 'older_nodes' });
-    const update = await order();
-    assert.ok('refused' in update && update.refused === 'older_nodes');
-    assert.equal((await store.streams.get(tenant, plain.id))?.delivery, undefined);
-
-    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
-    assert.ok('updated' in (await order()));
-    assert.ok('created' in (await add()));
-    const { rows } = await client.query('select oldest_that_may_run as oldest from leat_schema');
-    assert.deepEqual(rows, [{ oldest: 26 }]);
-  });
-
-  test('delivery options and client credentials wait until no node of an older version runs, and keep such nodes off then', async (t) => {
-    const { first: store, tenant, connect } = await openShared(t, 1);
-    const client = await connect();
-    const oldest = async (): Promise<unknown> =>
-      (await client.query('select oldest_that_may_run as oldest from leat_schema')).rows;
-    await store.ownership.join('node-new', 60_000);
-    await store.ownership.join('node-old', 60_000);
-    await client.query(`update nodes set schema_version = null where id = 'node-old'`);
-    const plain = newStream(tenant, start);
-    await store.streams.create(plain, { streamsMax: 9 });
-    const before = await oldest();
-
-    const delivery = { concurrency: 1 };
-    const stream = newStream(tenant, start, { delivery });
-    const refused = { refused: 'older_nodes' };
-    assert.deepEqual(await store.streams.create(stream, { streamsMax: 9 }), refused);
-    const enhance = () =>
-      store.streams.update(tenant, plain.id, (found) => ({ after: { ...found, delivery } }));
-    const update = await enhance();
-    assert.ok('refused' in update && update.refused === 'older_nodes');
-    const { destination } = newStream(tenant, start, {
-      destination: {
-        type: 'webhook',
-        endpoint: 'https://hooks.example.net/',
-        authorization: {
-          method: 'oauth2_client_credentials',
-          tokenEndpoint: 'https://login.example.net/',
-          clientId: 'leat',
-          clientSecret: 's',
-        },
-      },
-    });
-    const authorized = newStream(tenant, start, { destination });
-    assert.deepEqual(await store.streams.create(authorized, { streamsMax: 9 }), refused);
-    const authorize = await store.streams.update(tenant, plain.id, (found) => ({
-      after: { ...found, destination },
-    }));
-    assert.ok('refused' in authorize && authorize.refused === 'older_nodes');
-    assert.deepEqual(await oldest(), before);
-
-    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
-    assert.ok('updated' in (await enhance()));
-    assert.ok('created' in (await store.streams.create(stream, { streamsMax: 9 })));
-    assert.deepEqual(await oldest(), [{ oldest: 19 }]);
-  });
-
-  test('a client certificate waits until no node of an older version runs, and keeps such nodes off then', async (t) => {
-    const { first: store, tenant, connect } = await openShared(t, 1);
-    const client = await connect();
-    await store.ownership.join('node-new', 60_000);
-    await store.ownership.join('node-old', 60_000);
-    await client.query(`update nodes set schema_version = 22 where id = 'node-old'`);
-    const plain = newStream(tenant, start);
-    await store.streams.create(plain, { streamsMax: 9 });
-    const clientCertificate = { certificate: 'certificate', privateKey: 'key', expiresAt: start };
-    const destination = { ...plain.destination, clientCertificate };
-    const add = () =>
-      store.streams.create(newStream(tenant, start, { destination }), { streamsMax: 9 });
-    const show = () =>
-      store.streams.update(tenant, plain.id, (found) => ({ after: { ...found, destination } }));
-    assert.deepEqual(await add(), { refused: 'older_nodes' });
-    const refused = await show();
-    assert.ok('refused' in refused && refused.refused === 'older_nodes');
-    assert.equal(
-      (await store.streams.get(tenant, plain.id))?.destination.clientCertificate,
-      undefined,
-    );
-
-    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
-    assert.ok('updated' in (await show()));
-    assert.ok('created' in (await add()));
-    const { rows } = await client.query('select oldest_that_may_run as oldest from leat_schema');
-    assert.deepEqual(rows, [{ oldest: 23 }]);
-  });
-
-  test('a webhook key is refused while an older node is live, and keeps older nodes off afterwards', async (t) => {
-    const { first: store, tenant, connect } = await openShared(t, 1);
-    const client = await connect();
-    await store.ownership.join('node-new', 60_000);
-    await store.ownership.join('node-old', 60_000);
-    await client.query(`update nodes set schema_version = 20 where id = 'node-old'`);
-    const key = { tenant, kid: 'one', privateJwk: '{}', createdAt: start, signsFrom: start };
-    const add = () => store.webhookKeys.add({ ...key, kid: 'two' }, start);
-    assert.equal(await store.webhookKeys.addFirst(key), 'older_nodes');
-    assert.equal(await add(), 'older_nodes');
-    assert.deepEqual(await store.webhookKeys.list(tenant, start), []);
-    assert.equal(await store.keys.addFirst(key), 'added');
-
-    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
-    assert.equal(await store.webhookKeys.addFirst(key), 'added');
-    assert.equal(await add(), 'added');
-    const { rows } = await client.query('select oldest_that_may_run as oldest from leat_schema');
-    assert.deepEqual(rows, [{ oldest: 21 }]);
-  });
 
   test('a stream that another process is claiming is skipped at once', async (t) => {
     const { first, tenant, connect } = await openShared(t, 1);

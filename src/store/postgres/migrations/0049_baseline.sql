@@ -242,7 +242,7 @@ create table nodes (
   -- By how much the clock of the node was ahead of the server's at its last heartbeat.
   skew_ms bigint not null default 0,
   secret_keys text,                             -- ids of the keys in LEAT_SECRET_KEY, with commas between them
-  schema_version integer                        -- the number of the last migration that its program has
+  schema_version integer                        -- not used
 ) with (fillfactor = 50);
 
 -- The numbers of a node's batches and claims. In its row of `nodes` a settlement that waited for a lock made
