@@ -1,20 +1,6 @@
 import type { Clock, Millis, Timer } from '../core/clock.ts';
 import type { ApiSettings } from './settings.ts';
 
-/** Values that are computed at request, kept for a short time and shared by requests. */
-export interface Recent<V> {
-  /**
-   * Returns the value of a key. Requests that need it at the same time share one `load`; what that throws
-   * is not kept. A request for a value of more than half of its age also loads the next one, so that
-   * regular requests do not wait; one after its time waits for that load. For some time after the last
-   * request for one of the last keys, its next values are loaded without one.
-   *
-   * @param isAhead whether a load that is ahead of requests needs the value: that is not a request
-   * @param mark of the data at the time of the request: a value with another mark is not returned
-   */
-  get(key: string, load: Load<V>, isAhead?: boolean, mark?: string): Promise<V>;
-}
-
 /** Returns a value; it is told whether it runs ahead of requests. */
 export type Load<V> = (isAhead: boolean) => Promise<V>;
 
@@ -50,11 +36,6 @@ interface Entry<V> {
 /** The share of its time after which a value that is watched is loaded again. */
 const renewedAt = 0.8;
 
-/** Creates a {@link Recent} without values. */
-export function createRecent<V>(deps: RecentDeps<V>): Recent<V> {
-  return new RecentValues(deps);
-}
-
 interface PageDeps extends Pick<RecentDeps<unknown>, 'clock' | 'closing'> {
   readonly settings: {
     readonly limits: Pick<
@@ -68,10 +49,11 @@ interface PageDeps extends Pick<RecentDeps<unknown>, 'clock' | 'closing'> {
 export function createPages<V>({ clock, closing, settings: { limits } }: PageDeps): Recent<V> {
   const { pagesMs: keptMs, pagesMax: weightMax, watchedMs, watchedPagesMax: watchedMax } = limits;
   const weightOf = (): number => 1;
-  return createRecent({ clock, closing, keptMs, watchedMs, watchedMax, weightMax, weightOf });
+  return new Recent({ clock, closing, keptMs, watchedMs, watchedMax, weightMax, weightOf });
 }
 
-class RecentValues<V> implements Recent<V> {
+/** Values that are computed at request, kept for a short time and shared by requests. */
+export class Recent<V> {
   readonly #deps: RecentDeps<V>;
   readonly #entries = new Map<string, Entry<V>>();
   /** When the keys of the last requests are watched no more, the earliest request first. */
@@ -84,6 +66,15 @@ class RecentValues<V> implements Recent<V> {
     });
   }
 
+  /**
+   * Returns the value of a key. Requests that need it at the same time share one `load`; what that throws
+   * is not kept. A request for a value of more than half of its age also loads the next one, so that
+   * regular requests do not wait; one after its time waits for that load. For some time after the last
+   * request for one of the last keys, its next values are loaded without one.
+   *
+   * @param isAhead whether a load that is ahead of requests needs the value: that is not a request
+   * @param mark of the data at the time of the request: a value with another mark is not returned
+   */
   get(key: string, load: Load<V>, isAhead = false, mark?: string): Promise<V> {
     const { clock, keptMs } = this.#deps;
     if (!isAhead) this.#watch(key);

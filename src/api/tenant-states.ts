@@ -4,7 +4,7 @@ import { sorted } from '../core/sorting.ts';
 import type { StreamSort } from '../schemas/stream-health.ts';
 import type { Store } from '../store/port/store.ts';
 import type { LagsOf, StreamStanding } from '../store/port/streams.ts';
-import { createRecent, type RecentDeps } from './recent.ts';
+import { Recent, type RecentDeps } from './recent.ts';
 import type { ApiSettings } from './settings.ts';
 import { compare, valuesBy } from './standing-order.ts';
 
@@ -41,7 +41,7 @@ export function createRecentStates({
 }: RecentStatesDeps): RecentStates {
   const { recentMs: keptMs, watchedMs, recentStreamsMax: weightMax } = settings.limits;
   const weightOf = ({ streams }: SortedStates): number => streams.length;
-  const recent = createRecent<SortedStates>({
+  const recent = new Recent<SortedStates>({
     clock,
     closing,
     keptMs,

@@ -1,4 +1,4 @@
-import { signal, type ReadonlySignal } from '@preact/signals';
+import { signal } from '@preact/signals';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import type { EventLogShown } from '../schemas/event-log.ts';
 import { after, now } from './clock.ts';
@@ -24,24 +24,6 @@ export interface TailBreak {
   readonly hasGap: boolean;
 }
 
-/** New events of the log as they are accepted. */
-export interface Tail {
-  readonly state: ReadonlySignal<TailState>;
-  readonly rows: ReadonlySignal<TailRows>;
-  readonly isPaused: ReadonlySignal<boolean>;
-  /** Events of the chosen types that arrived, whether or not they match the condition. */
-  readonly received: ReadonlySignal<number>;
-  /** Of these, the events that match it. */
-  readonly matched: ReadonlySignal<number>;
-  /** The newest break, once it is over. */
-  readonly lastBreak: ReadonlySignal<TailBreak | undefined>;
-  pause(isPaused: boolean): void;
-  /** Shows what waits, and stays paused. */
-  release(): void;
-  /** Ends the connection. */
-  close(): void;
-}
-
 interface TailOptions {
   readonly types: readonly string[];
   /** A condition over the envelope as JSON text, applied here: the server has none for a pull. */
@@ -56,16 +38,15 @@ const retryMs = [1_000, 2_000, 5_000, 10_000, 30_000];
  * Follows the log from its present end. Its connection is there only while the tab is visible; after each
  * end it goes on behind the last event that it has received.
  */
-export function openTail(options: TailOptions): Tail {
-  return new EventTail(options);
-}
-
-class EventTail implements Tail {
+export class EventTail {
   readonly state = signal<TailState>({ kind: 'connecting' });
   readonly rows = signal<TailRows>(noRows);
   readonly isPaused = signal(false);
+  /** Events of the chosen types that arrived, whether or not they match the condition. */
   readonly received = signal(0);
+  /** Of these, the events that match it. */
   readonly matched = signal(0);
+  /** The newest break, once it is over. */
   readonly lastBreak = signal<TailBreak | undefined>(undefined);
   readonly #types: readonly string[];
   readonly #filterText: string | undefined;
@@ -93,10 +74,12 @@ class EventTail implements Tail {
     if (!isPaused) this.release();
   }
 
+  /** Shows what waits, and stays paused. */
   release(): void {
     this.rows.value = released(this.rows.value);
   }
 
+  /** Ends the connection. */
   close(): void {
     this.#ending.abort();
   }

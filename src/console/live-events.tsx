@@ -1,6 +1,6 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { eventQueryOf } from './event-query.ts';
-import { openTail, type Tail } from './event-tail.ts';
+import { EventTail } from './event-tail.ts';
 import { EventType } from './event-type.tsx';
 import { links } from './links.ts';
 import { useParameters } from './location.ts';
@@ -28,7 +28,7 @@ interface FollowedProps {
 }
 
 function Followed({ types, filter }: FollowedProps) {
-  const tail = useMemo(() => openTail({ types, filter }), []);
+  const tail = useMemo(() => new EventTail({ types, filter }), []);
   useEffect(() => () => tail.close(), [tail]);
   const { value: state } = tail.state;
   if (state.kind === 'failed') return <Problem error={state.error} />;
@@ -59,7 +59,7 @@ function Followed({ types, filter }: FollowedProps) {
   );
 }
 
-function LiveBar({ tail, isFiltered }: { readonly tail: Tail; readonly isFiltered: boolean }) {
+function LiveBar({ tail, isFiltered }: { readonly tail: EventTail; readonly isFiltered: boolean }) {
   const { queuedCount } = tail.rows.value;
   const isPaused = tail.isPaused.value;
   const received = tail.received.value;
@@ -90,7 +90,7 @@ function LiveBar({ tail, isFiltered }: { readonly tail: Tail; readonly isFiltere
   );
 }
 
-function Connection({ tail }: { readonly tail: Tail }) {
+function Connection({ tail }: { readonly tail: EventTail }) {
   const isPaused = tail.isPaused.value;
   switch (tail.state.value.kind) {
     case 'live':
@@ -105,7 +105,7 @@ function Connection({ tail }: { readonly tail: Tail }) {
 }
 
 /** Says when events did not arrive, and whether some are left out. */
-function Breaks({ tail }: { readonly tail: Tail }) {
+function Breaks({ tail }: { readonly tail: EventTail }) {
   const { value: state } = tail.state;
   if (state.kind === 'cut off') {
     return (

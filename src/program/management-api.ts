@@ -15,7 +15,7 @@ import { literalAddress } from '../core/address.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { createRoleOfMapping } from '../core/console-mapping.ts';
 import type { UnknownHosts } from '../core/unknown-hosts.ts';
-import { createPulls, type Pulls } from '../pull/pulls.ts';
+import { Pulls } from '../pull/pulls.ts';
 import { dayMs } from '../core/units.ts';
 import type { Store } from '../store/port/store.ts';
 import type { ServiceMetrics } from './metrics.ts';
@@ -157,7 +157,7 @@ function createServicePulls(
   store: Store,
   { config, clock, random, log }: Pick<ManagementApiDeps, 'config' | 'clock' | 'random' | 'log'>,
 ): Pulls {
-  return createPulls({
+  return new Pulls({
     store,
     clock,
     random,

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
-import { createStatsRecorder, type StatsRecorder } from '../stats/recorder.ts';
+import { StatsRecorder } from '../stats/recorder.ts';
 import type { Store } from '../store/port/store.ts';
 
 export interface ServiceStatsDeps {
@@ -16,7 +16,7 @@ export function createServiceStats(
   store: Store,
   { clock, log, writer }: ServiceStatsDeps,
 ): StatsRecorder {
-  return createStatsRecorder({
+  return new StatsRecorder({
     store: store.deliveryStats,
     eventTypes: store.eventTypes,
     clock,

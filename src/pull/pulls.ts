@@ -15,21 +15,6 @@ import type { Sink, SinkEvents } from './sink.ts';
 import { type RequestedStart, type Start, startOf } from './start-position.ts';
 import { Counts } from '../core/counts.ts';
 
-/**
- * The open pulls of this node: clients that read the logs of their tenants as server-sent events
- * (docs/http-api.md#pull).
- */
-export interface Pulls {
-  /** Returns whether the client may open another pull now. */
-  isFree(tenant: number, client: string): boolean;
-  /** Reserves a connection for a pull; `undefined` when the limit is reached. */
-  reserve(tenant: number, client: string): Reservation | undefined;
-  /** Open pulls. */
-  readonly open: number;
-  /** Ends every pull without an error: the clients resume at another node. */
-  close(): void;
-}
-
 /** A reserved connection of a pull. */
 export interface Reservation {
   /** Finds where the pull starts. Throws `StoreUnavailable`. */
@@ -59,10 +44,6 @@ export interface PullsDeps {
   readonly log: Pick<Log, 'warn' | 'error'>;
 }
 
-export function createPulls(deps: PullsDeps): Pulls {
-  return new NodePulls(deps);
-}
-
 /** A tenant with readers or reservations. */
 interface Entry {
   readonly hub: Hub;
@@ -70,7 +51,11 @@ interface Entry {
   readonly releases: Map<Reader, () => void>;
 }
 
-class NodePulls implements Pulls {
+/**
+ * The open pulls of this node: clients that read the logs of their tenants as server-sent events
+ * (docs/http-api.md#pull).
+ */
+export class Pulls {
   readonly #deps: PullsDeps;
   readonly #entries = new Map<number, Entry>();
   readonly #reads: ReadLimiter;
@@ -88,16 +73,19 @@ class NodePulls implements Pulls {
     this.#unwatch = deps.store.watch((hint) => this.#onHint(hint));
   }
 
+  /** Returns the number of open pulls. */
   get open(): number {
     let open = 0;
     for (const { hub } of this.#entries.values()) open += hub.readers.size;
     return open;
   }
 
+  /** Returns whether the client may open another pull now. */
   isFree(tenant: number, client: string): boolean {
     return this.#entries.get(tenant)?.limit.isFree(client) ?? true;
   }
 
+  /** Reserves a connection for a pull; `undefined` when the limit is reached. */
   reserve(tenant: number, client: string): Reservation | undefined {
     const { store, settings } = this.#deps;
     if (!this.isFree(tenant, client)) return undefined;
@@ -122,6 +110,7 @@ class NodePulls implements Pulls {
     };
   }
 
+  /** Ends every pull without an error: the clients resume at another node. */
   close(): void {
     this.#isClosed = true;
     this.#unwatch();

@@ -10,21 +10,6 @@ import type { StoreTime } from '../store/port/time.ts';
 import { SeenTypes } from './seen-types.ts';
 import type { StatsSettings } from './settings.ts';
 
-/**
- * Counts events and attempts of this node in memory, by minute, and writes them to the store from time
- * to time. A crash loses what is not written.
- */
-export interface StatsRecorder {
-  /** Counts an attempt. */
-  report(report: DeliveryReport): void;
-  /** Counts the events that this node appended, and remembers their types. */
-  hint(hint: Hint): void;
-  /** Writes every few seconds until aborted. */
-  run(signal: AbortSignal): Promise<void>;
-  /** Writes what is not written. */
-  flush(): Promise<void>;
-}
-
 export interface StatsRecorderDeps {
   readonly store: Pick<DeliveryStatsStore, 'record'>;
   readonly eventTypes: Pick<EventTypeStore, 'record'>;
@@ -35,11 +20,6 @@ export interface StatsRecorderDeps {
   readonly writer: string;
   /** Receives errors of writes; these are repeated. */
   readonly onError: (error: unknown) => void;
-}
-
-/** See {@link StatsRecorder}. */
-export function createStatsRecorder(deps: StatsRecorderDeps): StatsRecorder {
-  return new MinuteRecorder(deps);
 }
 
 /** What this node has counted in a minute, of a stream or of a tenant. */
@@ -63,7 +43,11 @@ interface Minutes {
   readonly tenants: Map<number, Streams>;
 }
 
-class MinuteRecorder implements StatsRecorder {
+/**
+ * Counts events and attempts of this node in memory, by minute, and writes them to the store from time
+ * to time. A crash loses what is not written.
+ */
+export class StatsRecorder {
   readonly #deps: StatsRecorderDeps;
   readonly #types: SeenTypes;
   /** By start. They are dropped once they are over and written. */
@@ -79,6 +63,7 @@ class MinuteRecorder implements StatsRecorder {
     this.#types = new SeenTypes({ store, clock, rowsMax: settings.rowsMax });
   }
 
+  /** Counts an attempt. */
   report(report: DeliveryReport): void {
     if (report.kind !== 'attempt') return;
     const streams = this.#streamsOf(report.tenant);
@@ -86,6 +71,7 @@ class MinuteRecorder implements StatsRecorder {
     count(minuteOf(streams, undefined), report);
   }
 
+  /** Counts the events that this node appended, and remembers their types. */
   hint(hint: Hint): void {
     if (hint.kind === 'replaced') this.#types.clear();
     if (hint.kind !== 'appended') return;
@@ -95,6 +81,7 @@ class MinuteRecorder implements StatsRecorder {
     minute.isChanged = true;
   }
 
+  /** Writes every few seconds until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, settings } = this.#deps;
     while (!signal.aborted) {
@@ -103,6 +90,7 @@ class MinuteRecorder implements StatsRecorder {
     }
   }
 
+  /** Writes what is not written. */
   async flush(): Promise<void> {
     // Hours that they belong to may have been added up.
     this.#dropOld();

@@ -11,7 +11,7 @@ import { limits as programLimits } from '../../src/config.ts';
 import { systemClock } from '../../src/clock.ts';
 import { createUnknownHosts, type UnknownHosts } from '../../src/core/unknown-hosts.ts';
 import { createInspector, type Inspector } from '../../src/delivery/http/inspector.ts';
-import { createPulls } from '../../src/pull/pulls.ts';
+import { Pulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
 import {
   type AuthFixture,
@@ -145,7 +145,7 @@ export async function openApiFixture(
   const logged: ApiFixture['logged'][number][] = [];
   const write = (facts: object, message: string): void => void logged.push({ facts, message });
   const log = { error: write, warn: write };
-  const pulls = createPulls({
+  const pulls = new Pulls({
     ...auth,
     random,
     log,

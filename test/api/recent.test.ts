@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRecent } from '../../src/api/recent.ts';
+import { Recent } from '../../src/api/recent.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
 function setup(weightMax = 100, watchedMs = 0, watchedMax = Infinity) {
   const clock = createManualClock();
   const closing = new AbortController();
-  const recent = createRecent<number>({
+  const recent = new Recent<number>({
     clock,
     closing: closing.signal,
     keptMs: 5000,

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../src/core/clock.ts';
 import { formatOffset } from '../../src/core/offset.ts';
 import type { NewEvent, Offset } from '../../src/core/types.ts';
 import { limits } from '../../src/config.ts';
-import { createPulls, type PullRequest, type Pulls } from '../../src/pull/pulls.ts';
+import { type PullRequest, Pulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
 import type { RequestedStart } from '../../src/pull/start-position.ts';
 import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
@@ -61,7 +61,7 @@ export async function createPullFixture(
   const tenant = 'created' in made ? made.created.id : 1;
   const logged: PullFixture['logged'][number][] = [];
   const addEntry = (facts: object, message: string): void => void logged.push({ facts, message });
-  const pulls = createPulls({
+  const pulls = new Pulls({
     store,
     clock,
     random,

@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { unitSums, unitWindow } from '../../src/core/delivery-stats.ts';
 import { runSync } from '../../src/core/slices.ts';
 import type { AttemptReport } from '../../src/delivery/report.ts';
-import { createStatsRecorder, type StatsRecorder } from '../../src/stats/recorder.ts';
+import { StatsRecorder } from '../../src/stats/recorder.ts';
 import { statsLimits } from '../../src/settings/stats.ts';
 import { attemptReport } from '../helpers/attempt-report.ts';
 import { createManualClock } from '../helpers/clock.ts';
@@ -34,7 +34,7 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
   const errors: unknown[] = [];
   const writes: number[] = [];
   const clock = createManualClock();
-  const recorder = createStatsRecorder({
+  const recorder = new StatsRecorder({
     store: {
       record: async (writer, rows) => {
         if (recorded.fails) throw new Error('The disk is full.');
@@ -83,7 +83,7 @@ async function flush({ recorder, clock }: Recorded): Promise<void> {
   await end;
 }
 
-describe('createStatsRecorder', () => {
+describe('StatsRecorder', () => {
   test('counts attempts by their result, and events of the tenant', async (t) => {
     const recorded = await open(t);
     const { attempt, fixture, stream } = recorded;
