@@ -152,11 +152,10 @@ function createClocks(factory: MetricFactory, time: StoreTime): () => void {
     'clock_skews_total',
     'Times that the clocks of this node and of the store began to differ by more than a minute.',
   );
-  let counted = 0;
   return () => {
     skew.set(time.skewMs() / 1000);
-    skews.inc(time.skews - counted);
-    counted = time.skews;
+    skews.reset();
+    skews.inc(time.skews);
   };
 }
 
@@ -167,11 +166,9 @@ function createForeignSessions(factory: MetricFactory, count = (): number => 0):
     'store_foreign_sessions_total',
     'Sessions of the database server that another client of the pooler had altered.',
   );
-  let counted = 0;
   return () => {
-    const now = count();
-    sessions.inc(now - counted);
-    counted = now;
+    sessions.reset();
+    sessions.inc(count());
   };
 }
 

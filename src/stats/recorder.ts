@@ -1,6 +1,5 @@
 import type { Clock, Millis } from '../core/clock.ts';
-import { startOf, unitMs } from '../core/delivery-stats.ts';
-import { Histogram } from '../core/histogram.ts';
+import { CountsSum, startOf, unitMs } from '../core/delivery-stats.ts';
 import { sleep } from '../core/sleep.ts';
 import type { DeliveryReport } from '../delivery/report.ts';
 import type { DeliveryStatsStore, RecordedMinute } from '../store/port/delivery-stats.ts';
@@ -23,13 +22,7 @@ export interface StatsRecorderDeps {
 }
 
 /** What this node has counted in a minute, of a stream or of a tenant. */
-class Minute {
-  published = 0;
-  delivered = 0;
-  failed = 0;
-  retried = 0;
-  readonly latency = new Histogram();
-  readonly duration = new Histogram();
+class Minute extends CountsSum {
   /** Whether the store lacks some of it. */
   isChanged = true;
 }
@@ -109,7 +102,7 @@ export class StatsRecorder {
     const { store, clock, settings } = this.#deps;
     while (changed.length > 0) {
       const part = changed.splice(0, settings.rowsMax);
-      const rows = part.map(({ minute, ...about }) => rowOf(about, minute));
+      const rows = part.map(({ minute, ...about }) => ({ ...about, ...minute.stored() }));
       await recordPart(part, () => store.record(writer, rows));
       await sleep(clock, 0);
     }
@@ -186,12 +179,6 @@ function count(minute: Minute, attempt: Extract<DeliveryReport, { kind: 'attempt
   const isFirst = deliveryKind === 'first' && result === 'delivered';
   if (isFirst && sincePublishedMs !== undefined) minute.latency.add(sincePublishedMs);
   minute.isChanged = true;
-}
-
-function rowOf(about: Omit<Changed, 'minute'>, minute: Minute): RecordedMinute {
-  const { published, delivered, failed, retried, latency, duration } = minute;
-  const histograms = { latency: latency.encode(), duration: duration.encode() };
-  return { ...about, published, delivered, failed, retried, ...histograms };
 }
 
 /** What is counted during the write is written the next time, and so is all of it after an error. */
