@@ -131,9 +131,9 @@ export const orderMutants: readonly Mutant[] = [
   },
   {
     name: 'a claim of the newest row of a key',
-    file: 'store/sqlite/due.ts',
-    before: 'order by d.offset limit 1',
-    after: 'order by d.offset desc limit 1',
+    file: 'store/directory/due.ts',
+    before: 'order by b."offset" limit 1)',
+    after: 'order by b."offset" desc limit 1)',
     killedBy: by(
       'store/sqlite',
       'claimDue: the oldest blocked row of each requested key, leased as its first attempt',
@@ -141,11 +141,9 @@ export const orderMutants: readonly Mutant[] = [
   },
   {
     name: 'a claim of the newest row of a key on PostgreSQL',
-    file: 'store/postgres/due.ts',
-    before: `order by "offset" limit 1
-    ) as d`,
-    after: `order by "offset" desc limit 1
-    ) as d`,
+    file: 'store/directory/due.ts',
+    before: 'order by b."offset" limit 1)',
+    after: 'order by b."offset" desc limit 1)',
     killedBy: by(
       'store/postgres-deliveries',
       'claimDue: the oldest blocked row of each requested key, leased as its first attempt',

@@ -173,9 +173,9 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: claimed rows that stay due',
-    file: 'store/postgres/due.ts',
-    before: `update deliveries d set state = 'parked', due_at = u.until`,
-    after: `update deliveries d set state = 'parked', due_at = least(d.due_at, u.until)`,
+    file: 'store/directory/due.ts',
+    before: `set state = 'parked', due_at = \${now + leaseMs}`,
+    after: `set state = 'parked', due_at = coalesce(due_at, \${now + leaseMs})`,
     killedBy: deliveries(
       'claimDue: a claimed row is due again when its lease has ended, with the same attempt',
     ),

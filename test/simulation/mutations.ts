@@ -4,8 +4,8 @@ import type { Mutant } from '../mutants/mutant.ts';
 export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a parked row without a due time',
-    file: 'store/sqlite/due.ts',
-    before: `set state = 'parked', due_at = \${leaseUntil}`,
+    file: 'store/directory/due.ts',
+    before: `set state = 'parked', due_at = \${now + leaseMs}`,
     after: `set state = 'parked', due_at = \${Number.MAX_SAFE_INTEGER}`,
   },
   {
@@ -392,9 +392,9 @@ export const simulationMutants: readonly Mutant[] = [
   },
   {
     name: 'rows from while the clock was ahead that wait until then',
-    file: 'store/sqlite/due.ts',
-    before: '...lateRows(db, run, bounds),',
-    after: '',
+    file: 'store/directory/due.ts',
+    before: 'const all = [others, replayed, late].flatMap(',
+    after: 'const all = [others, replayed].flatMap(',
   },
   {
     name: 'instants that are stamped by the wall clock of a process',

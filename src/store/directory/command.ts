@@ -1,4 +1,4 @@
-import type { Attempt, LogEvent, NewEvent, Node } from '../../core/types.ts';
+import type { Attempt, LogEvent, NewEvent, Node, Offset } from '../../core/types.ts';
 import type { BoundedPage, NumberedPage } from '../port/page.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
@@ -211,8 +211,23 @@ export interface EngineSteps {
    * `StoreContentRefused` when the content is at fault.
    */
   append(tenant: number, events: readonly NewEvent[]): readonly LogEvent[];
+  /** Returns rows of deliveries with the bodies of their events: their own, a kept one, or that of the log. */
+  withBodies(rows: readonly LocatedRow[]): readonly LocatedRow[];
   /** Notes that a node does a step; false when it has done it before, or in a former incarnation. */
   beginStep(node: Node, kind: 'claim', number: number): boolean;
+}
+
+/** A delivery, with what shows where the body of its event is. */
+export interface LocatedRow {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly event_id: string;
+  readonly offset: Offset | null;
+  /** The body of a test event, or of one that was pruned before it got a row. */
+  readonly body: string | null;
+  readonly trace: string | null;
+  /** On PostgreSQL, which has a partition of the log for each day. */
+  readonly event_day?: number | null;
 }
 
 /** One of them; `yield*` returns its result. */
@@ -238,6 +253,7 @@ export const engine: { readonly [Name in keyof EngineSteps]: Yielded<Name> } = {
   writeRuns: (...values) => new EngineStep('writeRuns', values),
   addEntries: (...values) => new EngineStep('addEntries', values),
   append: (...values) => new EngineStep('append', values),
+  withBodies: (...values) => new EngineStep('withBodies', values),
   beginStep: (...values) => new EngineStep('beginStep', values),
 };
 

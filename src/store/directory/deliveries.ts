@@ -7,6 +7,7 @@ import type { Targeted } from './recording.ts';
 import { redeliver, redeliverMany } from './redelivery.ts';
 import { lockRun, noteDue, storeNow } from './runs.ts';
 import { bringForward, makeWaitingDue, releaseWaiting, stepMax } from './waiting.ts';
+import { claimDue } from './due.ts';
 
 export interface DeliveryDeps extends On {
   readonly hint: (hint: Hint) => void;
@@ -18,7 +19,7 @@ export function createDeliveryStore({
   hint,
 }: DeliveryDeps): Omit<
   DeliveryStore,
-  'listFailures' | 'newFailures' | 'failure' | 'claimDue' | 'settle' | 'pruneAttempts'
+  'listFailures' | 'newFailures' | 'failure' | 'settle' | 'pruneAttempts'
 > {
   const { transact } = on.commands;
   return {
@@ -44,6 +45,7 @@ export function createDeliveryStore({
       if (due > 0) hint({ kind: 'stream', tenant, stream });
       return due;
     },
+    claimDue: (requests) => on.delivering.transact('relaxed', () => claimDue(requests)),
     releaseWaiting: (request) => on.delivering.transact('settling', () => releaseWaiting(request)),
     bringForward: (request) => on.delivering.transact('settling', () => bringForward(request)),
     addTest: async (tenant, stream, event) => {

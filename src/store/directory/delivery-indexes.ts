@@ -8,6 +8,9 @@ import { perDialect } from './dialect.ts';
 /** Of the deliveries of a stream that wait for an attempt. */
 export const byDue = perDialect({ sqlite: 'indexed by deliveries_due', postgres: '' });
 
+/** Of the deliveries of a stream by their keys. */
+export const byOrder = perDialect({ sqlite: 'indexed by deliveries_order', postgres: '' });
+
 /** Of all deliveries of a stream. */
 export const byStream = perDialect({ sqlite: 'indexed by deliveries_offset', postgres: '' });
 

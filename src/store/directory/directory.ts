@@ -31,6 +31,7 @@ import { createSecretStore, type SecretDeps } from './secrets.ts';
 import { createStreamStore, type StreamDeps } from './streams.ts';
 import { createTenantStore, type TenantDeps } from './tenants.ts';
 import { createUserStore, type UserDeps } from './users.ts';
+import { createUpkeepCommands } from './upkeep.ts';
 
 /**
  * The parts of the store that are written once for both engines. In all others the engines differ in
@@ -78,7 +79,11 @@ export function createDirectory(deps: DirectoryDeps) {
     failures: createAllFailures(deps),
     redeliveries: createRedeliveryStore(deps),
     replays: createReplayStore(deps),
-    upkeep: { ...createLagStore(deps), ...createCertificateStore(deps) },
+    upkeep: {
+      ...createUpkeepCommands(deps),
+      ...createLagStore(deps),
+      ...createCertificateStore(deps),
+    },
     deliveries: { ...createDeliveryStore(deps), ...createFailureStore(deps) },
   };
 }

@@ -17,9 +17,16 @@ export interface LagDeps extends On {
 export function createLagStore({
   on: { commands },
   hint,
-}: LagDeps): Pick<UpkeepStore, 'lagging' | 'disableLagging'> {
+}: LagDeps): Pick<UpkeepStore, 'lagging' | 'noteLag' | 'disableLagging'> {
   return {
     lagging: (query) => commands.read(lagging(query)),
+    noteLag: async ({ tenant, stream, reportedPercent }, percent) => {
+      await commands.transact('relaxed', function* () {
+        return yield* sql.run`
+          update streams set lag_reported = ${percent}, lag_at = leat_now()
+          where tenant = ${tenant} and id = ${stream} and lag_reported = ${reportedPercent}`;
+      });
+    },
     disableLagging: async (lag) => {
       const isDisabled = await commands.transact('durable', () => disableLagging(lag));
       if (isDisabled) hint({ kind: 'stream', tenant: lag.tenant, stream: lag.stream });

@@ -20,6 +20,7 @@ import { appendWithin } from './append.ts';
 import { addAttempts } from './attempts.ts';
 import { advisoryLock, type Database, type Queries } from './database.ts';
 import { requireSame, type StoreIdentity } from './identity.ts';
+import { withBodies } from './kept.ts';
 import { writeRuns } from './runs.ts';
 
 export type Comparing = Pick<StoreIdentity, 'transact' | 'compared'>;
@@ -132,6 +133,7 @@ const steps: StepsOn<Queries> = {
       events.map((event) => ({ run: to, event, attempt })),
     ),
   append: async (tx, tenant, events) => (await appendWithin(tx, tenant, events)).written,
+  withBodies: (tx, rows) => withBodies(tx, rows),
   beginStep: async (tx, { id, incarnation }, kind, number) => {
     const row = await tx.get<{ begun: boolean }>`
       select leat_begin_step(${id}, ${incarnation}, ${kind}, ${number}) as begun`;

@@ -7,7 +7,7 @@ import { numbers, type Queries } from './database.ts';
 export interface BodyLocation {
   readonly tenant: number;
   readonly offset: Offset | null;
-  readonly event_day: number | null;
+  readonly event_day?: number | null;
   /** The body of a test event, or of one that was pruned before it got a row. */
   readonly body: string | null;
   readonly trace?: string | null;
@@ -45,7 +45,7 @@ interface Body {
 }
 
 function dayOfEvent({ event_day: day }: BodyLocation): Days {
-  return day === null ? everyDay : { first: day, last: day };
+  return day === null || day === undefined ? everyDay : { first: day, last: day };
 }
 
 async function bodiesByRow<Row extends BodyLocation>(

@@ -10,32 +10,6 @@ export interface Run extends AnyRun {
   readonly subscriptions: string;
 }
 
-/**
- * Locks the runs of these streams until the transaction ends, and returns their state by {@link
- * streamKeyOf}. Always in the same order, so that two transactions that need several never
- * deadlock.
- */
-export async function lockRuns(
-  tx: Queries,
-  refs: readonly StreamRef[],
-): Promise<ReadonlyMap<string, Run>> {
-  const tenants = numbers(refs.map(({ tenant }) => tenant));
-  const streams = refs.map(({ stream }) => stream);
-  // Two statements: one that waits for a lock may return data from before the lock.
-  const [, rows] = await Promise.all([
-    tx.run`
-      select 1 from runs
-      where (tenant, stream) in (select * from unnest(${tenants}::int[], ${streams}::text[]))
-      order by tenant, stream for no key update`,
-    tx.all<LockedRow>`
-      select r.key, r.tenant, r.stream, r.cursor, r.run, r.consecutive_failures, r.total_failures,
-        r.owner, r.epoch, r.paused_ms, s.status, s.version, s.subscriptions, s.paused_at
-      from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
-      where (r.tenant, r.stream) in (select * from unnest(${tenants}::int[], ${streams}::text[]))`,
-  ]);
-  return runsByKey(rows);
-}
-
 export type LockedRow = RunRow & Pick<Run, 'subscriptions'>;
 
 export function runsByKey(rows: readonly LockedRow[]): ReadonlyMap<string, Run> {

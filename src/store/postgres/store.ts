@@ -16,7 +16,6 @@ import { createSeal, type Seal } from '../seal.ts';
 import { createWriteCheck, type WriteCheck, type WriteCheckDeps } from '../write-check.ts';
 import { type Comparing, createCommands } from './commands.ts';
 import type { Database } from './database.ts';
-import { claimDue } from './due.ts';
 import { createFailureReader } from './failures.ts';
 import { createHistoryPruner } from './history-pruner.ts';
 import { createHosts, type Hosts } from './hosts.ts';
@@ -181,7 +180,7 @@ interface PartDeps {
 }
 
 function partsOf(pools: Pools, deps: PartDeps): Parts {
-  const { identity, time } = deps;
+  const { time } = deps;
   const { commands, delivering } = pools;
   const userChanges = createKeyedSerialQueue();
   const directoryDeps = { ...directoryDepsOf(pools, deps), userChanges };
@@ -194,8 +193,6 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     log,
     deliveries: {
       ...directory.deliveries,
-      claimDue: (requests) =>
-        identity.transact(delivering, 'relaxed', (tx) => claimDue(tx, requests)),
       settle: createSettle({ ...deps, db: delivering }),
       pruneAttempts: createHistoryPruner(upkeepDeps),
     },

@@ -3,7 +3,7 @@ import { isSkewed, type StoreTime } from '../port/time.ts';
 import type { Queries } from './database.ts';
 
 /** The time of the server: for everything that is stored, and the same for all nodes. */
-export async function storeNow(tx: Queries): Promise<Millis> {
+async function storeNow(tx: Queries): Promise<Millis> {
   const row = await tx.get<{ now: Millis }>`select leat_now() as now`;
   if (row === undefined) throw new Error('A query that returns a row returned none.');
   return row.now;

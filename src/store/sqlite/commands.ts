@@ -7,6 +7,7 @@ import {
   isCommand,
   isList,
   type Lists,
+  type LocatedRow,
   Lock,
   LockTimeout,
   PageRead,
@@ -112,6 +113,7 @@ const steps: StepsOn<Database> = {
   writeRuns: (db, all) => all.forEach((one) => writeRun(db, one)),
   addEntries: (db, { key }, events, entry) => addEntries(db, key, events, entry),
   append: (db, tenant, events) => appendWithin(db, tenant, events, nowOf(db)).written,
+  withBodies: (db, rows) => rows.map((row) => ({ ...row, ...bodyOf(db, row) })),
   beginStep: (db, { id, incarnation }, _kind, number) =>
     db.run`
       update nodes set last_claim = ${number}
@@ -121,3 +123,14 @@ const steps: StepsOn<Database> = {
 function nowOf(db: Database): Millis {
   return db.get<{ now: Millis }>`select leat_now() as now`?.now ?? 0;
 }
+
+function bodyOf(db: Database, { tenant, offset, body }: LocatedRow): Body | undefined {
+  if (body !== null || offset === null) return undefined;
+  return (
+    db.get<Body>`
+      select body, trace from kept_events where tenant = ${tenant} and offset = ${offset}` ??
+    db.get<Body>`select body, trace from events where tenant = ${tenant} and offset = ${offset}`
+  );
+}
+
+type Body = Pick<LocatedRow, 'body' | 'trace'>;

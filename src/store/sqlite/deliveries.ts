@@ -1,7 +1,6 @@
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { StoreTime } from '../port/time.ts';
-import { claimDue } from './due.ts';
 import { createHistoryPruner } from './history-pruner.ts';
 import type { UpkeepDeps } from './upkeep-step.ts';
 import { createSettle } from './settle.ts';
@@ -16,14 +15,8 @@ export interface DeliveryDeps extends UpkeepDeps {
 /** Creates the commands of deliveries that are written apart from PostgreSQL: see each of them. */
 export function createDeliveryStore(
   deps: DeliveryDeps,
-): Pick<DeliveryStore, 'claimDue' | 'settle' | 'pruneAttempts'> {
-  const { db, time } = deps;
+): Pick<DeliveryStore, 'settle' | 'pruneAttempts'> {
   return {
-    claimDue: async (requests) =>
-      db.transact('relaxed', () => {
-        const now = time.now();
-        return requests.map((request) => claimDue(db, request, now));
-      }),
     settle: createSettle(deps),
     pruneAttempts: createHistoryPruner(deps),
   };

@@ -1,10 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { Millis } from '../../core/clock.ts';
 import { entryHorizon, removeOldest } from '../directory/audit-log.ts';
 import { type Command, sql } from '../directory/command.ts';
 import { oneOfNumbers } from '../directory/dialect.ts';
 import type { Directory } from '../directory/directory.ts';
-import { horizonOf } from '../directory/horizon.ts';
 import { createBodyWalk, createWalk, type WalkedPage } from '../directory/kept.ts';
 import type { AuditLogStore } from '../port/audit-log.ts';
 import type { UpkeepStore } from '../port/upkeep.ts';
@@ -22,39 +20,11 @@ export function createUpkeepStore(
 ): Omit<UpkeepStore, keyof Directory['upkeep']> {
   const { db, connection, clock } = deps;
   return {
-    lead: () => Promise.resolve(true),
-    resign: () => Promise.resolve(),
     prepare: () => Promise.resolve(),
-    tenantsToPrune: async (query) => tenantsToPrune(deps, query),
     // Pruning deletes them.
     dropEvents: () => Promise.resolve(0),
     releaseKept: createKeptReleaser(deps),
     shrink: async () => doInStep(clock, Infinity, () => shrink(db, connection)),
-    noteLag: async ({ tenant, stream, reportedPercent }, percent) => {
-      db.transact(
-        'relaxed',
-        () => db.run`
-          update streams set lag_reported = ${percent}, lag_at = leat_now()
-          where tenant = ${tenant} and id = ${stream} and lag_reported = ${reportedPercent}`,
-      );
-    },
-  };
-}
-
-/** One read of the log per tenant: 500 of them take about a millisecond. */
-function tenantsToPrune(
-  deps: UpkeepDeps,
-  { olderThanMs, after, take }: Parameters<UpkeepStore['tenantsToPrune']>[0],
-): Awaited<ReturnType<UpkeepStore['tenantsToPrune']>> {
-  const before = run(deps.db, horizonOf(olderThanMs));
-  const rows = deps.db.all<{ id: number; oldest: Millis | null }>`
-    select t.id, (
-      select published_at from events where tenant = t.id order by offset limit 1) as oldest
-    from tenants t where t.id > ${after} order by t.id limit ${take}`;
-  const old = rows.filter(({ oldest }) => oldest !== null && oldest < before);
-  return {
-    tenants: old.map(({ id }) => id),
-    next: rows.length < take ? undefined : rows.at(-1)?.id,
   };
 }
 

@@ -129,6 +129,12 @@ function inSqlite(value: string): string {
     return "(s.status = 'enabled' or exists (select 1 from deliveries d indexed by deliveries_due where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null and d.kind <> 'replay'))";
   if (value.startsWith('beginsCycle(')) return "kind = 'redelivery', due_at = ?";
   if (value === 'jsonRow') return 'json_array';
+  if (value === 'byOrder') return 'indexed by deliveries_order';
+  if (value === 'rowAsJson') return 'json_array(event_id)';
+  if (value === 'latest') return 'cast(listed.value ->> 2 as integer)';
+  if (value === 'kinds') return 'listed.value ->> 3';
+  if (value.startsWith('amongRows('))
+    return '(select value ->> 0, value ->> 1, value ->> 2 from json_each(?))';
   if (value === 'byDue') return 'indexed by deliveries_due';
   if (value === 'byStream') return 'indexed by deliveries_offset';
   if (value === 'byReplay') return 'indexed by deliveries_replay';
