@@ -53,7 +53,7 @@ import { createReadiness } from './readiness.ts';
 import { createSessionReader } from './session-reader.ts';
 import { registerReference } from './reference/reference.ts';
 import type { ApiSettings } from './settings.ts';
-import { createTenantDirectory } from './tenants.ts';
+import { createTenantLookup } from './tenants.ts';
 
 export interface AppDeps {
   readonly store: Store;
@@ -103,7 +103,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   // Here and not in the options: Fastify does not set it on a custom server.
   app.server.keepAliveTimeout = settings.keepAliveSeconds * 1000;
   serveExpectations(app.server);
-  const tenants = createTenantDirectory({
+  const tenants = createTenantLookup({
     tenants: store.tenants,
     watch: store.watch.bind(store),
     clock,

@@ -16,7 +16,7 @@ import {
 import { admitByRate, type RateLimiter } from './http/rate.ts';
 import type { Caller, Operation } from './operation.ts';
 import type { SessionAuthentication, SessionReader } from './session-reader.ts';
-import type { TenantDirectory } from './tenants.ts';
+import type { TenantLookup } from './tenants.ts';
 
 /** The tenant, and the token or session, of a request that is not authorized yet. */
 export interface AuthContext {
@@ -33,7 +33,7 @@ export interface AuthContext {
 export type RequestAuthentication = Authentication | SessionAuthentication;
 
 export interface AuthenticatorDeps {
-  readonly tenants: Pick<TenantDirectory, 'of' | 'ofBrowser' | 'accepted' | 'refusal'>;
+  readonly tenants: Pick<TenantLookup, 'of' | 'ofBrowser' | 'accepted' | 'refusal'>;
   readonly verifier: Pick<Verifier, 'verify'>;
   readonly sessions: Pick<SessionReader, 'read'>;
   readonly limiter: RateLimiter;

@@ -73,7 +73,7 @@ const callbackPath = '/console/callback';
 /** Adds the way to the identity provider and back (docs/console.md#sign-in-with-your-identity-provider). */
 export function registerConsoleLogin(app: FastifyInstance, all: ConsoleLoginDeps): void {
   const deps = { ...all, report: createReport(all) };
-  const run = createTurns(deps.provider.limits.atOnce);
+  const run = createLimit(deps.provider.limits.atOnce);
   serve(app, deps, loginPath, (...exchange) => run(() => beginLogin(deps, ...exchange)));
   serve(app, deps, callbackPath, (...exchange) => run(() => endLogin(deps, ...exchange)));
 }
@@ -103,7 +103,7 @@ function serve(app: FastifyInstance, deps: ConsoleLoginDeps, path: string, handl
 }
 
 /** Returns a function that runs at most so many at once. It throws 503 for others. */
-function createTurns(atOnce: number): <T>(run: () => Promise<T>) => Promise<T> {
+function createLimit(atOnce: number): <T>(run: () => Promise<T>) => Promise<T> {
   let running = 0;
   return async (run) => {
     if (running >= atOnce) throw unavailable();

@@ -40,7 +40,7 @@ import { admitByRate, type RateLimiter } from './http/rate.ts';
 import { send } from './http/respond.ts';
 import { bodyCheck, bodyText } from './http/validation.ts';
 import type { SessionReader, VerifiedSession } from './session-reader.ts';
-import type { TenantDirectory } from './tenants.ts';
+import type { TenantLookup } from './tenants.ts';
 
 export interface ConsoleSessionDeps {
   readonly store: Pick<Store, 'recording'> & {
@@ -49,7 +49,7 @@ export interface ConsoleSessionDeps {
   readonly sessions: Pick<SessionReader, 'read' | 'ofHash' | 'drop'>;
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly audit: Pick<AuditRecorder, 'note'>;
-  readonly tenants: Pick<TenantDirectory, 'ofBrowser' | 'refusal' | 'isFirst'>;
+  readonly tenants: Pick<TenantLookup, 'ofBrowser' | 'refusal' | 'isFirst'>;
   readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
   readonly clientAddressOf: (request: IncomingMessage) => ClientAddress;
   /** Whether a request came over TLS, to Leat or to a trusted proxy. */

@@ -19,7 +19,7 @@ const readMax = 10_000;
 /** Events in the result. */
 const sampleMax = 10;
 /** Events of the log, of any type, that are read before older ones. */
-const stretchMin = 50;
+const rangeMin = 50;
 const page = { take: 100, bytesMax: 512 * 1024 } as const;
 
 /** Tests that run at the same time: each takes as long as all others together. */
@@ -89,15 +89,15 @@ async function filterLog(
   const head = await log.head(tenant);
   const oldest = Math.max((await log.firstSince(tenant, 0)) - 1, head - readMax);
   for (let upTo = head; upTo > oldest && trial.read < eventsMax && !trial.isOver;) {
-    const after = Math.max(oldest, upTo - Math.max(eventsMax - trial.read, stretchMin));
-    await filterStretch(trial, { after, upTo }, (from) =>
+    const after = Math.max(oldest, upTo - Math.max(eventsMax - trial.read, rangeMin));
+    await filterRange(trial, { after, upTo }, (from) =>
       log.page(tenant, { after: from, upTo, types, ...page }),
     );
     upTo = after;
   }
 }
 
-async function filterStretch(
+async function filterRange(
   trial: Trial,
   { after, upTo }: { readonly after: Offset; readonly upTo: Offset },
   pageAfter: (offset: Offset) => Promise<LogPage>,

@@ -9,13 +9,13 @@ import { unavailable } from './http/problem.ts';
 import { admitByRate, type RateLimiter } from './http/rate.ts';
 import { send } from './http/respond.ts';
 import type { Readiness } from './readiness.ts';
-import type { TenantDirectory } from './tenants.ts';
+import type { TenantLookup } from './tenants.ts';
 
 export interface HealthDeps {
   readonly readiness: Readiness;
   /** Whether new requests are accepted. */
   readonly open: () => boolean;
-  readonly tenants: Pick<TenantDirectory, 'of'>;
+  readonly tenants: Pick<TenantLookup, 'of'>;
   readonly authenticator: Pick<Authenticator, 'stillValid'>;
   readonly limiter: Pick<RateLimiter, 'takeOfProbe'>;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;

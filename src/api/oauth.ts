@@ -24,14 +24,14 @@ import { admitByRate, type RateLimiter } from './http/rate.ts';
 import { send } from './http/respond.ts';
 import type { BodyRule } from './operation.ts';
 import type { ApiSettings } from './settings.ts';
-import type { TenantDirectory } from './tenants.ts';
+import type { TenantLookup } from './tenants.ts';
 
 export interface OauthDeps {
   readonly tokenEndpoint: TokenEndpoint;
   readonly keyring: Pick<Keyring, 'jwks'>;
   readonly webhookKeyring: Pick<Keyring<Ed25519Jwk>, 'jwks'>;
   readonly audit: Pick<AuditRecorder, 'note'>;
-  readonly tenants: Pick<TenantDirectory, 'of' | 'refusal'>;
+  readonly tenants: Pick<TenantLookup, 'of' | 'refusal'>;
   readonly limiter: Pick<RateLimiter, 'takeOfAddress' | 'takeOfVerifier'>;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly settings: Pick<ApiSettings, 'plainHttp'> & {

@@ -1,11 +1,11 @@
 import { managementScopes } from '../auth/scopes.ts';
 import { operatorsOnly } from './http/problem.ts';
 import type { Call } from './operation.ts';
-import type { TenantDirectory } from './tenants.ts';
+import type { TenantLookup } from './tenants.ts';
 
 /** How operations that concern the whole service recognize the operators of it. */
 export interface OperatorsDeps {
-  readonly tenants: Pick<TenantDirectory, 'isFirst'>;
+  readonly tenants: Pick<TenantLookup, 'isFirst'>;
 }
 
 /** The description of these operations begins with it. */

@@ -73,7 +73,7 @@ export class Recent<V> {
    * request for one of the last keys, its next values are loaded without one.
    *
    * @param isAhead whether a load that is ahead of requests needs the value: that is not a request
-   * @param mark of the data at the time of the request: a value with another mark is not returned
+   * @param mark a version of the data at the time of the request: a value with another mark is not returned
    */
   get(key: string, load: Load<V>, isAhead = false, mark?: string): Promise<V> {
     const { clock, keptMs } = this.#deps;

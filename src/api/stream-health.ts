@@ -40,7 +40,7 @@ export interface HealthDeps {
   >;
 }
 
-/** Streams of one tenant, by id; those that are still being read as well. */
+/** Streams of one tenant by id, with their secrets unsealed (opened), or a promise of them. */
 export interface OpenedStreams {
   readonly tenant: number;
   readonly ids: readonly string[];

@@ -12,7 +12,7 @@ import {
   headerTaken,
   needsWebhookKey,
   type StreamPatch,
-  type StreamState,
+  type PatchContext,
   withSecret,
 } from '../core/streams.ts';
 import { selectionNow, selectionsMax } from '../core/subscription.ts';
@@ -212,7 +212,7 @@ async function patchStream(
   const recording = store.recording(entry(params.id));
   const result = await recording.streams.update(tenant.id, params.id, (before, state) => {
     const name = changedName(before.name, patch.name, nameField);
-    const decision = applyPatch(before, { ...patch, name }, stateOf(state, settings, now));
+    const decision = applyPatch(before, { ...patch, name }, patchContextOf(state, settings, now));
     decided.enables = before.status === 'disabled' && patch.status === 'enabled';
     if ('after' in decision) return decision;
     if (decision.refused === 'too_many_failures') return { refused: decision.refused };
@@ -327,11 +327,11 @@ function typesOf(
   return subscriptions?.map((subscription) => subscription.event_type);
 }
 
-function stateOf(
-  state: Pick<StreamState, 'health' | 'head'>,
+function patchContextOf(
+  state: Pick<PatchContext, 'health' | 'head'>,
   { disableTotal }: StreamDeps['settings'],
   now: number,
-): StreamState {
+): PatchContext {
   return { ...state, totalLimit: disableTotal, now };
 }
 

@@ -6,7 +6,7 @@ import { notFound, type Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 /** Finds the tenant of a request by its host. */
-export interface TenantDirectory {
+export interface TenantLookup {
   /**
    * Returns the tenant of a `Host`. Of one that is the domain of none: the first tenant, with
    * LEAT_UNKNOWN_HOST=refuse only while there is no other one. For requests that say by a token, or by
@@ -29,7 +29,7 @@ export interface TenantDirectory {
   close(): void;
 }
 
-export interface TenantDirectoryDeps {
+export interface TenantLookupDeps {
   readonly tenants: Pick<Store['tenants'], 'list'>;
   readonly watch: Store['watch'];
   readonly clock: Pick<Clock, 'after'>;
@@ -40,14 +40,14 @@ export interface TenantDirectoryDeps {
 /** Hints of other processes are best effort, so tenants are also polled. */
 const refreshMs = 5_000;
 
-/** Creates the directory; it is empty until it is opened. */
-export function createTenantDirectory({
+/** Creates the lookup; it is empty until it is opened. */
+export function createTenantLookup({
   tenants,
   watch,
   clock,
   settings,
   unknownHosts,
-}: TenantDirectoryDeps): TenantDirectory {
+}: TenantLookupDeps): TenantLookup {
   let byHost: ReadonlyMap<string, Tenant> = new Map();
   let only: Tenant | undefined;
   /** Whose requests for unknown hosts are. */

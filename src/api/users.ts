@@ -14,7 +14,7 @@ import {
   profileLengthMax,
   profilePartsMax,
   userEvent,
-  type UserEventFacts,
+  type UserEventFields,
 } from '../core/users.ts';
 import {
   user,
@@ -61,9 +61,9 @@ const usernameField = { property: 'username', description: "The user's user name
 /** Creates the operations of users (docs/http-api.md#users). */
 export function userOperations(deps: UserDeps): Operation[] {
   const hash = createPasswordHasher(deps);
-  const turns = createTurnQueue(hashesAtOnce);
+  const hashing = createTurnQueue(hashesAtOnce);
   const hashPassword: Deps['hashPassword'] = ({ tenant, isGone }, password) =>
-    turns.run(tenant.id, async () => {
+    hashing.run(tenant.id, async () => {
       if (isGone()) throw new ClientGone();
       return hash(password);
     });
@@ -113,7 +113,7 @@ async function create(deps: Deps, call: Call<unknown, unknown, UserCreate>): Pro
     issuer: issuerOf(tenant.domain, settings.plainHttp(tenant.domain)),
     now,
   });
-  const event = userEvent('created', requested, eventFacts(deps, { tenant, now, trace }));
+  const event = userEvent('created', requested, eventFields(deps, { tenant, now, trace }));
   const result = await store.recording(call.entry(requested.id)).users.create(requested, event);
   if ('refused' in result) throw duplicate(settings);
   return showUser(result.created);
@@ -181,7 +181,7 @@ async function update(
     }
     return {
       after,
-      event: userEvent('updated', after, eventFacts(deps, { tenant, now, trace })),
+      event: userEvent('updated', after, eventFields(deps, { tenant, now, trace })),
     };
   });
   if ('refused' in result) {
@@ -230,7 +230,7 @@ function deleteUser(deps: Deps): Operation {
     success: 204,
     handle: async ({ tenant, params, now, trace, entry }) => {
       const emit = (before: User) =>
-        userEvent('deleted', before, eventFacts(deps, { tenant, now, trace }));
+        userEvent('deleted', before, eventFields(deps, { tenant, now, trace }));
       await deps.store.recording(entry(params.id)).users.delete(tenant.id, params.id, emit);
       return {};
     },
@@ -252,10 +252,10 @@ const notInProfile = new Set([
   'verify_email',
 ]);
 
-function eventFacts(
+function eventFields(
   { random, settings }: Deps,
   { tenant, now, trace }: Pick<Call, 'tenant' | 'now' | 'trace'>,
-): UserEventFacts {
+): UserEventFields {
   const { serviceName: service, attributePrefix: prefix } = settings;
   return { id: makeId('evt_', now, random), tenant, service, prefix, now, trace };
 }

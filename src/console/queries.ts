@@ -6,7 +6,7 @@ import {
   type QueryObserverResult,
 } from '@tanstack/query-core';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { type Kept, readAgain, RequestFailed } from './request.ts';
+import { type CachedResponse, readAgain, RequestFailed } from './request.ts';
 import { sessionEnded } from './session.ts';
 
 /** How often what a page shows is read again while the tab is visible. */
@@ -81,7 +81,7 @@ export function useRead<T>(
       refetchInterval: ({
         state: { data },
       }: {
-        readonly state: { readonly data: Kept<T> | undefined };
+        readonly state: { readonly data: CachedResponse<T> | undefined };
       }) =>
         data !== undefined && (typeof refetchMs === 'function' ? refetchMs(data.body) : refetchMs),
       queryFn: ({ signal: ending }: { readonly signal: AbortSignal }) =>
@@ -90,7 +90,10 @@ export function useRead<T>(
     }),
     [path, refetchMs],
   );
-  const observer = useMemo(() => new QueryObserver<Kept<T>, unknown, T>(queries, wanted), []);
+  const observer = useMemo(
+    () => new QueryObserver<CachedResponse<T>, unknown, T>(queries, wanted),
+    [],
+  );
   const [result, setResult] = useState(() => observer.getOptimisticResult(withDefaults(wanted)));
   useEffect(() => observer.subscribe(setResult), [observer]);
   useEffect(() => {
@@ -103,7 +106,7 @@ export function useRead<T>(
     : observer.getOptimisticResult(withDefaults(wanted));
 }
 
-function bodyOf<T>({ body }: Kept<T>): T {
+function bodyOf<T>({ body }: CachedResponse<T>): T {
   return body;
 }
 
@@ -111,10 +114,10 @@ function withDefaults<O extends object>(options: O): never {
   return queries.defaultQueryOptions(options as never) as never;
 }
 
-async function read<T>(path: string, ending: AbortSignal): Promise<Kept<T>> {
+async function read<T>(path: string, ending: AbortSignal): Promise<CachedResponse<T>> {
   const isBackground = !asked.has(path);
   try {
-    const kept = queries.getQueryData<Kept<T>>([path]);
+    const kept = queries.getQueryData<CachedResponse<T>>([path]);
     const present = await readAgain(path, kept, { signal: ending, isBackground });
     asked.delete(path);
     return present;

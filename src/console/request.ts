@@ -54,7 +54,7 @@ export async function send<T>(request: ApiRequest, options: SendOptions = {}): P
 }
 
 /** What was read, to be read again. It stays in memory: it may hold secrets, so nothing else caches it. */
-export interface Kept<T> {
+export interface CachedResponse<T> {
   readonly body: T;
   readonly etag: string | undefined;
 }
@@ -62,9 +62,9 @@ export interface Kept<T> {
 /** Reads a path of the management API; returns `kept` itself if that is what the server still has. */
 export async function readAgain<T>(
   path: string,
-  kept: Kept<T> | undefined,
+  kept: CachedResponse<T> | undefined,
   options: SendOptions,
-): Promise<Kept<T>> {
+): Promise<CachedResponse<T>> {
   const request = { method: 'GET' } as const;
   const response = await respond(`/api/v2${path}`, request, { ...options, etag: kept?.etag });
   if (response.status === 304 && kept !== undefined) return kept;

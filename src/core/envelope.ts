@@ -2,7 +2,7 @@ import type { Millis } from './clock.ts';
 import { formatTime } from './date.ts';
 
 /** The parts of an envelope (docs/http-api.md#event-envelope). */
-export interface EnvelopeParts extends EnvelopeFacts {
+export interface EnvelopeParts extends EnvelopeFields {
   /** A JSON object; delivered as `JSON.stringify` writes it. */
   readonly data: unknown;
   /** Further CloudEvents attributes, delivered unchanged. */
@@ -10,14 +10,14 @@ export interface EnvelopeParts extends EnvelopeFacts {
 }
 
 /** The parts of an envelope, with data and extensions as JSON text. */
-export interface EnvelopeText extends EnvelopeFacts {
+export interface EnvelopeText extends EnvelopeFields {
   /** A JSON object. */
   readonly dataJson: string;
   /** Fields for the envelope, each with a comma before it; empty when there are none. */
   readonly extensionsJson: string;
 }
 
-interface EnvelopeFacts {
+interface EnvelopeFields {
   /** `evt_` and 22 base58 characters. */
   readonly id: string;
   /** A well-formed event type, so that it needs no escaping. */
@@ -36,9 +36,9 @@ interface EnvelopeFacts {
  * `createTimeWriter`.
  */
 export function makeBody(parts: EnvelopeParts, writeTime = formatTime): string {
-  const { data, extensions, ...facts } = parts;
+  const { data, extensions, ...fields } = parts;
   const extensionsJson = extensions === undefined ? '' : fieldsJson(extensions);
-  return makeBodyFromText({ ...facts, dataJson: JSON.stringify(data), extensionsJson }, writeTime);
+  return makeBodyFromText({ ...fields, dataJson: JSON.stringify(data), extensionsJson }, writeTime);
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Millis } from './clock.ts';
 import { databaseConnection } from './users.ts';
 
 /** The fields of sample data that depend on the service and the time. */
-export interface SampleFacts {
+export interface SampleContext {
   readonly now: Millis;
   /** LEAT_SERVICE_NAME, the provider of user ids. */
   readonly service: string;
@@ -16,9 +16,9 @@ export interface SampleFacts {
  * Returns the `data` of a test event that was sent without any: a complete user for user types, a
  * small object for the other types of the catalogue, an empty one for any other type.
  */
-export function sampleData(type: string, facts: SampleFacts): { object: object } {
+export function sampleData(type: string, context: SampleContext): { object: object } {
   if (!catalogue.includes(type)) return { object: {} };
-  return { object: samplesOf(facts)[type] ?? {} };
+  return { object: samplesOf(context)[type] ?? {} };
 }
 
 const organizationId = { id: 'org_5mZq8Rk2Wd7Xc4Vb' };
@@ -35,14 +35,14 @@ const roleId = { id: 'rol_5mZq8Rk2Wd7Xc4Vb' };
 const role = { ...roleId, name: 'sample-role' };
 
 /** Returns the `object` of every type of the catalogue, as other services and SDKs define it. */
-function samplesOf(facts: SampleFacts): Readonly<Record<string, object>> {
-  const time = formatTime(facts.now);
+function samplesOf(context: SampleContext): Readonly<Record<string, object>> {
+  const time = formatTime(context.now);
   const deleted = { deleted_at: time };
-  const user = sampleUser(facts);
-  const userId = { user_id: userIdOf(facts) };
+  const user = sampleUser(context);
+  const userId = { user_id: userIdOf(context) };
   const group = { ...groupId, name: 'sample-group', created_at: time };
   const changedGroup = { ...group, updated_at: time };
-  const groupMember = { group: groupId, member: { member_type: 'user', id: userIdOf(facts) } };
+  const groupMember = { group: groupId, member: { member_type: 'user', id: userIdOf(context) } };
   const roleAssigned = { group: groupId, role, created_at: time };
   const roleDeleted = { group: groupId, role: roleId, ...deleted };
   const connected = { organization: organizationId, connection: connectionId };
@@ -78,15 +78,15 @@ function samplesOf(facts: SampleFacts): Readonly<Record<string, object>> {
 
 const localId = '65e1a0b2c3d4e5f60718293a';
 
-function userIdOf({ service }: SampleFacts): string {
+function userIdOf({ service }: SampleContext): string {
   return `${service}|${localId}`;
 }
 
-function sampleUser(facts: SampleFacts): object {
-  const { now, service, issuer } = facts;
+function sampleUser(context: SampleContext): object {
+  const { now, service, issuer } = context;
   const time = formatTime(now);
   return {
-    user_id: userIdOf(facts),
+    user_id: userIdOf(context),
     email: 'ada@example.com',
     email_verified: true,
     username: 'ada',

@@ -56,8 +56,8 @@ export type AuthorizationPatch =
       readonly clientSecret?: string | undefined;
     });
 
-/** The state that decides about a change, along with the stream itself. */
-export interface StreamState {
+/** What decides about a PATCH besides the stream itself. */
+export interface PatchContext {
   readonly health: Health;
   /** Last offset of the log. */
   readonly head: Offset;
@@ -76,9 +76,14 @@ export type PatchDecision =
   | { readonly refused: 'header_taken'; readonly header: string };
 
 /** Applies a PATCH, all of it or nothing (docs/http-api.md#update-an-event-stream). */
-export function applyPatch(before: Stream, patch: StreamPatch, state: StreamState): PatchDecision {
+export function applyPatch(
+  before: Stream,
+  patch: StreamPatch,
+  context: PatchContext,
+): PatchDecision {
   const enables = before.status === 'disabled' && patch.status === 'enabled';
-  if (enables && state.health.total >= state.totalLimit) return { refused: 'too_many_failures' };
+  if (enables && context.health.total >= context.totalLimit)
+    return { refused: 'too_many_failures' };
   const destination = patchDestination(before.destination, patch.destination);
   if ('refused' in destination) return destination;
   const delivery = patch.delivery === undefined ? before.delivery : (patch.delivery ?? undefined);
@@ -88,10 +93,10 @@ export function applyPatch(before: Stream, patch: StreamPatch, state: StreamStat
     ...before,
     name: patch.name ?? before.name,
     status: patch.status ?? before.status,
-    subscriptions: patchSelection(before, patch, state.head),
+    subscriptions: patchSelection(before, patch, context.head),
     destination,
     delivery,
-    updatedAt: timeOfChange(before.updatedAt, state.now),
+    updatedAt: timeOfChange(before.updatedAt, context.now),
   };
   if (!differs(before, after)) return { after: before };
   return enables ? { after, resume: patch.resume ?? 'latest' } : { after };

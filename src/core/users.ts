@@ -119,7 +119,7 @@ export function userParts(user: User): string[] {
 }
 
 /** The fields of a user event that do not come from the user. */
-export interface UserEventFacts {
+export interface UserEventFields {
   /** Id of the event. */
   readonly id: string;
   readonly tenant: Pick<Tenant, 'name'>;
@@ -139,15 +139,15 @@ export interface UserEventFacts {
 export function userEvent(
   change: 'created' | 'updated' | 'deleted',
   user: User,
-  { id, tenant, service, prefix, now, trace }: UserEventFacts,
+  { id, tenant, service, prefix, now, trace }: UserEventFields,
 ): NewEvent {
   const isDeletion = change === 'deleted';
   const time = isDeletion ? timeOfChange(user.updatedAt, now) : user.updatedAt;
   const deletion = isDeletion ? [JSON.stringify({ deleted_at: formatTime(time) })] : [];
   const dataJson = `{"object":${objectOf([...userParts(user), ...deletion].map(innerOf))}}`;
   const type = `user.${change}`;
-  const facts = { id, type, time, tenantName: tenant.name, service, prefix };
-  const body = makeBodyFromText({ ...facts, dataJson, extensionsJson: '' });
+  const fields = { id, type, time, tenantName: tenant.name, service, prefix };
+  const body = makeBodyFromText({ ...fields, dataJson, extensionsJson: '' });
   return { id, chosen: false, type, time, body, trace };
 }
 

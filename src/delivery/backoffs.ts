@@ -25,9 +25,9 @@ export function createBackoffs(deps: {
   readonly clock: Pick<Clock, 'after'>;
   readonly settings: BackoffSettings;
   /** The pause is over: the runner may send again. */
-  readonly passed: (runner: Runner) => void;
+  readonly ended: (runner: Runner) => void;
 }): Backoffs {
-  const { clock, settings, passed } = deps;
+  const { clock, settings, ended } = deps;
   const timers = new Map<Runner, Timer>();
   /** Pausing streams of each tenant. */
   const pausing = new Counts<number>();
@@ -45,7 +45,7 @@ export function createBackoffs(deps: {
       const streams = pausing.add(runner.tenant, 1);
       const timer = clock.after(pauseMs(streams, settings), () => {
         end(runner);
-        passed(runner);
+        ended(runner);
       });
       timers.set(runner, timer);
     },

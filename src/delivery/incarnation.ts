@@ -135,13 +135,13 @@ export class Incarnation {
       settled: (runner, settlement, settled) => this.#settled(runner, settlement, settled),
       batchSettled: () => this.#scheduler.dispatch(),
     });
-    const passed = (runner: Runner): void => this.#pausePassed(runner);
-    this.#backoffs = createBackoffs({ ...shared, passed });
-    this.#rates = createRates({ clock, passed });
+    const ended = (runner: Runner): void => this.#pauseEnded(runner);
+    this.#backoffs = createBackoffs({ ...shared, ended });
+    this.#rates = createRates({ clock, ended });
     const [scheduler, lease] = [this.#scheduler, this.#lease];
     this.#filters = new EventFilters(clock);
     this.#dueTimer = createDueTimer({ clock, scheduler });
-    this.#outages = createOutages({ ...shared, scheduler, dueTimer: this.#dueTimer, passed });
+    this.#outages = createOutages({ ...shared, scheduler, dueTimer: this.#dueTimer, ended });
     const filters = this.#filters;
     const heldBack: PrefetchDeps['heldBack'] = (...args) => this.#sender.heldBack(...args);
     this.#prefetch = createPrefetch({ ...shared, scheduler, lease, isShared, filters, heldBack });
@@ -344,7 +344,7 @@ export class Incarnation {
     this.#waiters.check();
   }
 
-  #pausePassed(runner: Runner): void {
+  #pauseEnded(runner: Runner): void {
     this.#scheduler.enqueue(runner);
     this.#replays.enqueue(runner);
     this.#scheduler.dispatch();

@@ -43,7 +43,7 @@ export interface OutageDeps {
   readonly dueTimer: Pick<DueTimer, 'note'>;
   readonly scheduler: Pick<Scheduler, 'dispatch'>;
   /** The next event of the runner, else one of its replay, may be tried. */
-  readonly passed: (runner: Runner) => void;
+  readonly ended: (runner: Runner) => void;
   /** The store refuses to make a delivery of the runner due, with this code. */
   readonly abandon: (runner: Runner, code: string) => void;
   readonly report: (event: DeliveryReport) => void;
@@ -172,7 +172,7 @@ class TimedOutages implements Outages {
       outage.triedTo = found?.offset ?? 0;
       if (found === undefined) {
         outage.mayTryEvent = mayTryEvent;
-        return this.#deps.passed(runner);
+        return this.#deps.ended(runner);
       }
       const { eventId, waitMs } = found;
       outage.trial = { eventId, dueMs: clock.elapsedMs() + waitMs };

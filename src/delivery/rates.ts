@@ -28,9 +28,9 @@ interface Bucket {
 export function createRates(deps: {
   readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
   /** The runner may send again. */
-  readonly passed: (runner: Runner) => void;
+  readonly ended: (runner: Runner) => void;
 }): Rates {
-  const { clock, passed } = deps;
+  const { clock, ended } = deps;
   const buckets = new WeakMap<Runner, Bucket>();
   const limited = new Set<Bucket>();
   const bucketOf = (runner: Runner): Bucket | undefined => {
@@ -58,7 +58,7 @@ export function createRates(deps: {
     bucket.timer = clock.after(waitMs, () => {
       if (runner.state === 'gone' || buckets.get(runner) !== bucket) return release(bucket);
       check(runner, bucket);
-      if (!runner.isRateLimited) passed(runner);
+      if (!runner.isRateLimited) ended(runner);
     });
   };
   const begun = (runner: Runner, reserved: number): void => {
@@ -82,7 +82,7 @@ export function createRates(deps: {
       if (bucket === undefined || attempts === 0) return;
       bucket.reserved = Math.max(0, bucket.reserved - attempts);
       check(runner, bucket);
-      if (!runner.isRateLimited) passed(runner);
+      if (!runner.isRateLimited) ended(runner);
     },
     close: () => {
       for (const bucket of limited) bucket.timer?.cancel();

@@ -27,7 +27,7 @@ import type { Slot } from './shares.ts';
 import { noRequest, type SigningTransport } from './signing-transport.ts';
 import { createSlowAttempts, type SlowAttempts } from './slow-attempts.ts';
 import type { StoreRetry } from './store-retry.ts';
-import { createTextTurns, type TextTurns } from './text-turns.ts';
+import { createTextQueue, type TextQueue } from './text-queue.ts';
 
 /** Begins attempts and passes their outcomes to the settler. */
 export interface Sender {
@@ -83,7 +83,7 @@ class WebhookSender implements Sender {
   readonly #deps: SenderDeps;
   readonly #slowAttempts: SlowAttempts;
   readonly #heldBackWatch: AgeWatch<HeldBackOf>;
-  readonly #textTurns: TextTurns;
+  readonly #textQueue: TextQueue;
   readonly #keys: PreparedKeys;
   /** All attempts under way. */
   readonly #underWay = new Set<InFlightAttempt>();
@@ -104,7 +104,7 @@ class WebhookSender implements Sender {
       isOver: ({ held }) => held.isGone,
       expired: ({ runner, held }) => this.#giveRow(runner, held),
     });
-    this.#textTurns = createTextTurns(clock);
+    this.#textQueue = createTextQueue(clock);
     this.#keys = createPreparedKeys(deps);
   }
 
@@ -173,7 +173,7 @@ class WebhookSender implements Sender {
   close(): void {
     this.#slowAttempts.close();
     this.#heldBackWatch.close();
-    this.#textTurns.close();
+    this.#textQueue.close();
   }
 
   #begin(runner: Runner, begun: Begun): InFlightAttempt {
@@ -270,7 +270,7 @@ class WebhookSender implements Sender {
     if (result.kind === 'shortage') return this.#withdraw(attempt, result);
     const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
     if (!hasStoredText(result)) return this.#end(attempt, result, ended);
-    this.#textTurns.run(attempt.runner.tenant, (waitedMs) => {
+    this.#textQueue.run(attempt.runner.tenant, (waitedMs) => {
       this.#end(attempt, waitedMs > textWaitMaxMs ? { ...result, text: '' } : result, ended);
     });
   }

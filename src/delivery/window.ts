@@ -21,14 +21,14 @@ export class Window<E extends WindowEntry> {
   #closed = 0;
   #settled = 0;
   /** Everything up to here was taken or did not match. */
-  #passed: Offset;
+  #scannedTo: Offset;
   #durable: Offset;
   #taken: Offset;
 
   /** `cursor` is that of the run in the store. */
   constructor(cursor: Offset) {
     this.#start = cursor;
-    this.#passed = cursor;
+    this.#scannedTo = cursor;
     this.#durable = cursor;
     this.#taken = cursor;
   }
@@ -36,7 +36,7 @@ export class Window<E extends WindowEntry> {
   /** Every matching event up to here is settled. */
   get cursor(): Offset {
     const oldest = this.oldest();
-    return oldest === undefined ? this.#passed : oldest.offset - 1;
+    return oldest === undefined ? this.#scannedTo : oldest.offset - 1;
   }
 
   /** The cursor that the store has. */
@@ -76,21 +76,21 @@ export class Window<E extends WindowEntry> {
 
   /** Takes the next event of the log. */
   take(entry: E): void {
-    assert(entry.offset > this.#passed, 'events are taken in the order of the log');
-    this.#passed = entry.offset;
+    assert(entry.offset > this.#scannedTo, 'events are taken in the order of the log');
+    this.#scannedTo = entry.offset;
     this.#taken = entry.offset;
     this.#entries.push(entry);
   }
 
   /** Notes that no matching event lies between those taken and `offset`. */
   pass(offset: Offset): void {
-    if (offset > this.#passed) this.#passed = offset;
+    if (offset > this.#scannedTo) this.#scannedTo = offset;
   }
 
   /** Notes that events after {@link taken} are filtered again; returns that offset. */
   rewind(): Offset {
-    this.#passed = this.taken;
-    return this.#passed;
+    this.#scannedTo = this.taken;
+    return this.#scannedTo;
   }
 
   /** Marks an event that has ended or has a row. Idempotent; ignores events of a former run. */

@@ -42,7 +42,7 @@ export function createStreamSeries(
     'name',
   ]);
   const counts = new StreamCounts(streamsMax, () => clock.elapsedMs());
-  const directory = createDirectory(names, counts);
+  const nameCache = createNameCache(names, counts);
 
   const set = (tenant: string, stream: string, values: Counts): void => {
     for (const [key, value] of values) {
@@ -54,26 +54,26 @@ export function createStreamSeries(
   return {
     report: (report) => {
       if (report.kind === 'attempt') {
-        if (counts.count(report)) directory.check([report.stream]);
+        if (counts.count(report)) nameCache.check([report.stream]);
       } else if (report.kind === 'stream_lost' || report.kind === 'stream_owned') {
         if (!counts.has(report.stream)) return;
         counts.setOwned(report.stream, report.kind === 'stream_owned');
-        directory.check([report.stream]);
+        nameCache.check([report.stream]);
       }
     },
     hint: (hint) => {
-      if (hint.kind === 'stream' && counts.has(hint.stream)) directory.note([hint.stream]);
+      if (hint.kind === 'stream' && counts.has(hint.stream)) nameCache.note([hint.stream]);
       if (hint.kind === 'tenants' || hint.kind === 'missed' || hint.kind === 'replaced') {
-        directory.note([...counts.shown()].map(({ stream }) => stream));
+        nameCache.note([...counts.shown()].map(({ stream }) => stream));
       }
     },
     collect: () => {
-      directory.check(counts.rebalance());
+      nameCache.check(counts.rebalance());
       attempts.reset();
       info.reset();
       set('', 'other', counts.others);
       for (const { stream, counts: own } of counts.shown()) {
-        const known = directory.of(stream);
+        const known = nameCache.of(stream);
         if (known === undefined) continue;
         set(known.tenant, stream, own);
         info.set({ ...known, stream }, 1);
@@ -82,7 +82,7 @@ export function createStreamSeries(
   };
 }
 
-interface Directory {
+interface NameCache {
   /** Has the names of these streams read again at the next check: hints may be frequent. */
   note(streams: readonly string[]): void;
   /** Reads the names of these and of noted streams soon; those that are deleted lose their counts. */
@@ -92,7 +92,7 @@ interface Directory {
 }
 
 /** Keeps the names of shown streams. A read that fails is repeated with the next one. */
-function createDirectory({ tenants, streams }: StreamNames, counts: StreamCounts): Directory {
+function createNameCache({ tenants, streams }: StreamNames, counts: StreamCounts): NameCache {
   const known = new Map<string, { readonly tenant: string; readonly name: string }>();
   const unchecked = new Set<string>();
   let reading = false;

@@ -6,7 +6,7 @@ import { type Finding, ok, warn } from './finding.ts';
 import { bytesText, countText } from './table.ts';
 
 /** What the machine lets a process do. */
-export interface ProcessFacts {
+export interface ProcessLimits {
   /** Files and sockets that may be open at once; `undefined` where it is unknown. */
   readonly openFilesMax: number | undefined;
   /** Of the machine, or of the container or service if that has less. */
@@ -15,8 +15,8 @@ export interface ProcessFacts {
   readonly user: number | undefined;
 }
 
-/** Reads the facts of this process. */
-export async function processFacts(): Promise<ProcessFacts> {
+/** Reads the limits of this process. */
+export async function processLimits(): Promise<ProcessLimits> {
   const total = totalmem();
   // Without a limit it is a number above all memory, or 0.
   const limit = process.constrainedMemory() || total;
@@ -43,24 +43,24 @@ type Settings = Pick<
 >;
 
 /** Compares what the process may use with what the settings allow others to make it use. */
-export function processFindings(facts: ProcessFacts, settings: Settings): Finding[] {
+export function processFindings(allowed: ProcessLimits, settings: Settings): Finding[] {
   return [
-    openFilesFinding(facts, settings),
-    memoryFinding(facts, settings),
-    ...userFindings(facts),
+    openFilesFinding(allowed, settings),
+    memoryFinding(allowed, settings),
+    ...userFindings(allowed),
   ];
 }
 
 /** Returns what to warn of at a start; `undefined` when the limit of open files suffices. */
 export async function openFilesWarning(settings: Settings): Promise<string | undefined> {
-  const { level, said, next } = openFilesFinding(await processFacts(), settings);
+  const { level, said, next } = openFilesFinding(await processLimits(), settings);
   return level === 'warn' ? `open files: ${said}; ${next}` : undefined;
 }
 
 /** Modules, the store, its connections, listeners and threads. */
 const ownFiles = 256;
 
-function openFilesFinding({ openFilesMax: max }: ProcessFacts, settings: Settings): Finding {
+function openFilesFinding({ openFilesMax: max }: ProcessLimits, settings: Settings): Finding {
   const { concurrency, sseMaxConnections, maxConnectionsPerAddress } = settings;
   const needed = concurrency + sseMaxConnections + maxConnectionsPerAddress + ownFiles;
   if (max === undefined) return ok('open files', 'their limit is unknown on this system');
@@ -77,7 +77,7 @@ function openFilesFinding({ openFilesMax: max }: ProcessFacts, settings: Setting
 /** A service at rest with a sender thread (docs/measurements/node.md). */
 const restBytes = 128 * MIB;
 
-function memoryFinding({ memoryBytes }: ProcessFacts, { inflightBytesMax }: Settings): Finding {
+function memoryFinding({ memoryBytes }: ProcessLimits, { inflightBytesMax }: Settings): Finding {
   const { bodiesBytesMax, unreadOfAllBytesMax } = limits.http;
   const needed = restBytes + inflightBytesMax + bodiesBytesMax + unreadOfAllBytesMax;
   const text = `${bytesText(memoryBytes)} may be used; a node takes up to ${bytesText(needed)} when all its buffers are full`;
@@ -85,7 +85,7 @@ function memoryFinding({ memoryBytes }: ProcessFacts, { inflightBytesMax }: Sett
   return warn('memory', text, 'raise the limit of memory, or lower LEAT_INFLIGHT_BYTES');
 }
 
-function userFindings({ user }: ProcessFacts): Finding[] {
+function userFindings({ user }: ProcessLimits): Finding[] {
   if (user !== 0) return [];
   const next = 'run Leat as a user of its own, who owns the data folder';
   return [warn('user', 'the program runs as root', next)];

@@ -237,7 +237,7 @@ function throttled(
 }
 
 /** No name that somebody gives to a backup of theirs. */
-const draftMark = '.unfinished-backup-';
+const draftInfix = '.unfinished-backup-';
 const draftName = /^[0-9a-f]{16}(?:-journal)?$/;
 
 /** Creates a file in the data folder, sends it and removes it, also after an error. */
@@ -247,7 +247,7 @@ async function sendFile(
   write: (path: string) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
-  const draft = `${location.file}${draftMark}${Buffer.from(random(8)).toString('hex')}`;
+  const draft = `${location.file}${draftInfix}${Buffer.from(random(8)).toString('hex')}`;
   try {
     await (await open(draft, 'wx', 0o600)).close();
     await write(draft);
@@ -262,7 +262,7 @@ async function sendFile(
 
 /** Removes unfinished copies of a killed server. */
 async function removeDrafts({ file, folder }: SocketLocation): Promise<void> {
-  const mark = `${basename(file)}${draftMark}`;
+  const mark = `${basename(file)}${draftInfix}`;
   const names = await readdir(folder).catch(() => []);
   for (const name of names) {
     const isDraft = name.startsWith(mark) && draftName.test(name.slice(mark.length));

@@ -9,7 +9,7 @@ import type { Store } from '../store/port/store.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
 import { databaseFindings } from './database-findings.ts';
 import { bad, type Finding, ok, warn } from './finding.ts';
-import { processFacts, processFindings } from './process-findings.ts';
+import { processLimits, processFindings } from './process-findings.ts';
 import { bytesText, countText, durationText } from './table.ts';
 import { unknownHostFindings } from './host-findings.ts';
 
@@ -52,7 +52,7 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
       ...(await faultFindings(store)),
       await clockFinding(deps, tenants.newest),
       ...(await serverFindings(deps)),
-      ...processFindings(await processFacts(), deps.config),
+      ...processFindings(await processLimits(), deps.config),
     ],
     hosts,
   };

@@ -9,7 +9,7 @@ import type { Store } from '../store/port/store.ts';
 import { Hub } from './hub.ts';
 import { endRevoked } from './access-checks.ts';
 import { connectionTimes } from './connection-times.ts';
-import { Reader, type ReaderFacts } from './reader.ts';
+import { Reader, type ReaderOptions } from './reader.ts';
 import type { PullSettings } from './settings.ts';
 import type { Sink, SinkEvents } from './sink.ts';
 import { type RequestedStart, type Start, startOf } from './start-position.ts';
@@ -26,7 +26,7 @@ export interface Reservation {
 }
 
 /** Filter, start and access of a pull. */
-export interface PullRequest extends Omit<ReaderFacts, 'client'> {
+export interface PullRequest extends Omit<ReaderOptions, 'client'> {
   /** Absent for every type. */
   readonly types: readonly string[] | undefined;
   /**
@@ -121,7 +121,7 @@ export class Pulls {
 
   #begin(
     entry: Entry,
-    pull: PullRequest & ReaderFacts,
+    pull: PullRequest & ReaderOptions,
     sink: Sink,
     release: () => void,
   ): SinkEvents {

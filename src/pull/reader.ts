@@ -6,7 +6,7 @@ import type { Page } from './page.ts';
 import type { Sink } from './sink.ts';
 
 /** Client and start of a pull. */
-export interface ReaderFacts {
+export interface ReaderOptions {
   readonly client: string;
   /** The position before the first event that it receives. */
   readonly position: Position;
@@ -36,11 +36,11 @@ export class Reader {
   /** Whether the timeout of a client that does not read is running. */
   isTimed = false;
 
-  constructor(facts: ReaderFacts, times: ConnectionTimes, group: FilterGroup, sink: Sink) {
-    this.client = facts.client;
-    this.access = facts.access;
-    this.position = facts.position.offset;
-    this.reportedPosition = facts.position;
+  constructor(options: ReaderOptions, times: ConnectionTimes, group: FilterGroup, sink: Sink) {
+    this.client = options.client;
+    this.access = options.access;
+    this.position = options.position.offset;
+    this.reportedPosition = options.position;
     this.endsAtMs = times.endsAtMs;
     this.beatAtMs = times.beatAtMs;
     this.group = group;

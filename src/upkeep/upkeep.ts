@@ -70,7 +70,7 @@ export function createUpkeep(given: UpkeepDeps): Upkeep {
   const deps: UpkeepDeps = { ...given, report: unlessOutdated(given.report) };
   const { store, clock, settings, leader, mayWork, report } = deps;
   const steps = { lag: watchLag(deps), certificates: watchCertificates(deps) };
-  const tenants = createTenantTurns(deps);
+  const tenants = createTenantRotation(deps);
 
   const runRound = async (signal: AbortSignal): Promise<void> => {
     if (!mayWork()) return;
@@ -136,7 +136,7 @@ type Jobs = readonly Job[];
 async function jobsOf(
   deps: UpkeepDeps,
   { lag, certificates }: Readonly<Record<'lag' | 'certificates', Job['step']>>,
-  tenants: TenantTurns,
+  tenants: TenantRotation,
 ): Promise<Jobs[]> {
   const { store, settings } = deps;
   const take = settings.stepRows;
@@ -213,14 +213,14 @@ function laterJobsOf({ store, settings }: UpkeepDeps): Jobs[] {
  * tenants are listed in each round without anything to prune. So each round starts after the tenant
  * that had the last turn.
  */
-interface TenantTurns {
+interface TenantRotation {
   /** Returns the ids of the tenants to prune, in the order of their turns. */
   list(): Promise<number[]>;
   /** Records that a tenant has its turn, also when its step fails. */
   begin(tenant: number): void;
 }
 
-function createTenantTurns(deps: UpkeepDeps): TenantTurns {
+function createTenantRotation(deps: UpkeepDeps): TenantRotation {
   let last = 0;
   return {
     list: async () => {
@@ -258,18 +258,18 @@ async function tenantsToPrune({ store, settings, report }: UpkeepDeps): Promise<
 }
 
 /**
- * Runs one step of each of `turns` in rotation, until all jobs are done or half of the round is over.
+ * Runs one step of each list of jobs in `rotation`, until all jobs are done or half of the round is over.
  * An error ends its job, and no other.
  */
 async function runJobs(
   deps: UpkeepDeps,
-  turns: readonly Jobs[],
+  rotation: readonly Jobs[],
   mayContinue: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, settings, log } = deps;
   const startedMs = clock.elapsedMs();
-  const queue = turns.map((jobs) => [...jobs]);
+  const queue = rotation.map((jobs) => [...jobs]);
   const done = new Map<string, number>();
   try {
     while (queue.length > 0 && (await mayContinue())) {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createSerialQueue } from '../../src/core/serial-queue.ts';
 import { createAgeWatch } from '../../src/delivery/age-watch.ts';
-import { FetchTurns } from '../../src/delivery/http/fetch-turns.ts';
-import { createTextTurns } from '../../src/delivery/text-turns.ts';
+import { FetchQueue } from '../../src/delivery/http/fetch-queue.ts';
+import { createTextQueue } from '../../src/delivery/text-queue.ts';
 import { ReadLimiter } from '../../src/log/read-limiter.ts';
 import { createHints } from '../../src/store/hints.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
@@ -19,17 +19,17 @@ const queues: Record<string, (clock: ManualClock) => (work: () => void, number: 
       });
   },
   'fetches of tokens': () => {
-    const turns = new FetchTurns({ perEndpoint: 1, perTenant: 2, total: 3 });
+    const queue = new FetchQueue({ perEndpoint: 1, perTenant: 2, total: 3 });
     return (work, number) =>
-      turns.enqueue(number % 3, `${number % 5}`, () => {
+      queue.enqueue(number % 3, `${number % 5}`, () => {
         work();
         return Promise.resolve();
       });
   },
   'texts of receivers': (clock) => {
-    const turns = createTextTurns(clock);
+    const queue = createTextQueue(clock);
     return (work, number) =>
-      turns.run(number % 3, () => {
+      queue.run(number % 3, () => {
         clock.move(1);
         work();
       });

@@ -48,7 +48,10 @@ describe('retired names', () => {
       'a.ts: lane has "lane"; say serialQueue, TenantQueue or fastPath',
     ]);
     assert.equal(retiredIn('src/delivery/tour.ts').length, 1);
-    assert.deepEqual(retiredIn('lookup, landscape, opposite, plane'), []);
+    assert.deepEqual(retiredIn('createTextTurns'), [
+      'createTextTurns has "text turns"; say TextQueue',
+    ]);
+    assert.deepEqual(retiredIn('lookup, landscape, opposite, plane, context turns'), []);
   });
 });
 

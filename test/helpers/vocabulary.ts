@@ -2,6 +2,7 @@ import { parseAst } from 'rolldown/parseAst';
 
 /** A word that names used to have, and what they say instead. */
 interface RetiredWord {
+  /** One word, or several that follow each other in a name. */
   readonly word: string;
   readonly instead: string;
 }
@@ -60,6 +61,18 @@ const RETIRED: readonly RetiredWord[] = [
   { word: 'forger', instead: 'TokenForge' },
   { word: 'dice', instead: 'Prng' },
   { word: 'planted', instead: 'mutants' },
+  { word: 'tenant directory', instead: 'TenantLookup' },
+  { word: 'fetch turns', instead: 'FetchQueue' },
+  { word: 'text turns', instead: 'TextQueue' },
+  { word: 'tenant turns', instead: 'TenantRotation' },
+  { word: 'envelope facts', instead: 'EnvelopeFields' },
+  { word: 'event facts', instead: 'UserEventFields' },
+  { word: 'sample facts', instead: 'SampleContext' },
+  { word: 'reader facts', instead: 'ReaderOptions' },
+  { word: 'process facts', instead: 'ProcessLimits' },
+  { word: 'filter stretch', instead: 'filterRange' },
+  { word: 'draft mark', instead: 'draftInfix' },
+  { word: 'pause passed', instead: 'pauseEnded' },
 ];
 
 /**
@@ -77,8 +90,8 @@ export function retiredNamesIn(path: string, source: string): string[] {
 
 /** Returns one sentence for each retired word in a name: of an identifier, a file or a table. */
 export function retiredIn(name: string): string[] {
-  const words = wordsOf(name);
-  return RETIRED.filter(({ word }) => words.includes(word)).map(
+  const words = ` ${wordsOf(name).join(' ')} `;
+  return RETIRED.filter(({ word }) => words.includes(` ${word} `)).map(
     ({ word, instead }) => `${name} has "${word}"; say ${instead}`,
   );
 }

@@ -272,7 +272,7 @@ export const deliveryMutants: readonly Mutant[] = [
     name: 'a pause after which a stream waits for something else to happen',
     file: 'delivery/backoffs.ts',
     before: `        end(runner);
-        passed(runner);`,
+        ended(runner);`,
     after: '        end(runner);',
     killedBy: {
       file: 'test/delivery/backoffs.test.ts',

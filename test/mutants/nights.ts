@@ -13,8 +13,8 @@ export const nightMutants: readonly Mutant[] = [
   {
     name: 'a cursor of what was taken',
     file: 'delivery/window.ts',
-    before: 'return oldest === undefined ? this.#passed : oldest.offset - 1;',
-    after: 'return this.#passed;',
+    before: 'return oldest === undefined ? this.#scannedTo : oldest.offset - 1;',
+    after: 'return this.#scannedTo;',
   },
   {
     name: 'buffers of readers that stay in memory',

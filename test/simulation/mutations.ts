@@ -11,8 +11,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a cursor that passes an unsettled event',
     file: 'delivery/window.ts',
-    before: 'return oldest === undefined ? this.#passed : oldest.offset - 1;',
-    after: 'return oldest === undefined ? this.#passed : oldest.offset;',
+    before: 'return oldest === undefined ? this.#scannedTo : oldest.offset - 1;',
+    after: 'return oldest === undefined ? this.#scannedTo : oldest.offset;',
   },
   {
     name: 'a cursor written ahead of results that wait',

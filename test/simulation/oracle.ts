@@ -13,7 +13,7 @@ import {
   selectedTypes,
   tokenOf,
 } from './simulated-stream.ts';
-import { type StreamState, putBack, refill, stateOf } from './stream-state.ts';
+import { type StreamSnapshot, putBack, refill, stateOf } from './stream-state.ts';
 import { Removals } from './removals.ts';
 import { Replays } from './replays.ts';
 import { Results } from './results.ts';
@@ -24,7 +24,7 @@ import type { TenantLogState } from './tenant-log.ts';
 export interface OracleState {
   /** In the order of the tenants. */
   readonly logs: readonly TenantLogState[];
-  readonly streams: ReadonlyMap<SimulatedStream, StreamState>;
+  readonly streams: ReadonlyMap<SimulatedStream, StreamSnapshot>;
   readonly batches: ReadonlySet<string>;
   readonly dueClaims: ReadonlyMap<string, number>;
   readonly cursors: ReadonlyMap<SimulatedStream, number>;

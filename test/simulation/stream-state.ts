@@ -2,7 +2,7 @@ import type { ModelStream } from '../store/contract/model.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 
 /** The stored state of a stream at one moment, without what receivers have received. */
-export type StreamState = Pick<SimulatedStream, (typeof replaced)[number]> & {
+export type StreamSnapshot = Pick<SimulatedStream, (typeof replaced)[number]> & {
   readonly counts: ModelStream;
   readonly collections: Record<(typeof refilled)[number], readonly unknown[]>;
 };
@@ -29,7 +29,7 @@ const refilled = [
   'handedOut',
 ] as const;
 
-export function stateOf(stream: SimulatedStream): StreamState {
+export function stateOf(stream: SimulatedStream): StreamSnapshot {
   const { endpoint, selection, owner, knownVersion, knownAt, isDeleted, disabledAtLimit } = stream;
   const { spans, recorded, deliveredAt, dismissedAt, skipped, cycles, tests, handedOut } = stream;
   const counts = structuredClone(stream.counts);
@@ -53,7 +53,7 @@ export function stateOf(stream: SimulatedStream): StreamState {
  */
 export function putBack(
   stream: SimulatedStream,
-  state: StreamState,
+  state: StreamSnapshot,
   isThere: (eventId: string) => boolean,
 ): void {
   for (const name of replaced) Object.assign(stream, { [name]: state[name] });

@@ -5,7 +5,7 @@ import { describedOperations } from '../operations.ts';
 import type { Schema } from '../http/violation.ts';
 
 /** Input of the document; the committed one has the defaults of a trial. */
-export interface OpenapiFacts {
+export interface OpenapiOptions {
   readonly operations: readonly Operation[];
   /** `host[:port]` of the tenant. */
   readonly domain: string;
@@ -13,8 +13,8 @@ export interface OpenapiFacts {
 }
 
 /** Returns the OpenAPI 3.1 document of the management API, from the operations that also serve it. */
-export function openapiDocument(facts: OpenapiFacts = trialFacts()): object {
-  const { operations, domain, plainHttp } = facts;
+export function openapiDocument(options: OpenapiOptions = trialOptions()): object {
+  const { operations, domain, plainHttp } = options;
   const base = `${plainHttp ? 'http' : 'https'}://${domain}`;
   const components = new Map<string, unknown>();
   const schemaOf = (schema: TSchema): unknown => reference(schema, components);
@@ -40,7 +40,7 @@ export function openapiDocument(facts: OpenapiFacts = trialFacts()): object {
   };
 }
 
-function trialFacts(): OpenapiFacts {
+function trialOptions(): OpenapiOptions {
   return { operations: describedOperations(), domain: 'localhost:8080', plainHttp: true };
 }
 

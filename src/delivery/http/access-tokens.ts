@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts';
 import type { ClientCredentials } from '../../core/types.ts';
-import { type FetchLimits, FetchTurns } from './fetch-turns.ts';
+import { type FetchLimits, FetchQueue } from './fetch-queue.ts';
 import type { TokenEndpoints } from './token-endpoint.ts';
 import type { TokenFailure, TokenResponse } from './token-response.ts';
 
@@ -92,14 +92,14 @@ interface Entry {
 
 class SharedTokens implements AccessTokens {
   readonly #deps: AccessTokensDeps;
-  readonly #turns: FetchTurns;
+  readonly #queue: FetchQueue;
   /** The least recently used first. */
   readonly #entries = new Map<string, Entry>();
   #characters = 0;
 
   constructor(deps: AccessTokensDeps) {
     this.#deps = deps;
-    this.#turns = new FetchTurns(deps.limits);
+    this.#queue = new FetchQueue(deps.limits);
   }
 
   prepare(owner: TokenOwner): true | Promise<void> {
@@ -171,7 +171,7 @@ class SharedTokens implements AccessTokens {
     const { promise, resolve } = Promise.withResolvers<TokenResult>();
     entry.fetching = promise;
     const { tenant, credentials } = entry.owner;
-    this.#turns.enqueue(tenant, credentials.tokenEndpoint, async () => {
+    this.#queue.enqueue(tenant, credentials.tokenEndpoint, async () => {
       const response = await this.#deps.endpoints.fetch(tenant, credentials);
       entry.fetching = undefined;
       resolve(this.#keep(entry, response));

@@ -20,7 +20,7 @@ export interface DeadlinesDeps<T> {
   readonly clock: Clock;
   readonly afterMs: number;
   /** Called once for an item that was not deleted in time. */
-  readonly passed: (item: T) => void;
+  readonly expired: (item: T) => void;
 }
 
 /** How long expired items are passed before the event loop runs. */
@@ -32,7 +32,7 @@ const turnMs = 1;
  * second it fires rarely, where one timer per item would be set and cleared for each.
  */
 export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadlines<T> {
-  const { clock, afterMs, passed } = deps;
+  const { clock, afterMs, expired } = deps;
   const startedMs = new Map<T, number>();
   const paused = new Set<T>();
   let timer: Timer | undefined;
@@ -50,7 +50,7 @@ export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadl
         return;
       }
       startedMs.delete(item);
-      passed(item);
+      expired(item);
     }
   };
   const add = (item: T): void => {
@@ -76,19 +76,19 @@ export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadl
 /** The deadlines of items with different time limits: one {@link Deadlines} for each limit. */
 export class Timeouts<T extends object> {
   readonly #clock: Clock;
-  readonly #passed: (item: T) => void;
+  readonly #expired: (item: T) => void;
   readonly #byLimit = new Map<number, Deadlines<T>>();
 
-  constructor(clock: Clock, passed: (item: T) => void) {
+  constructor(clock: Clock, expired: (item: T) => void) {
     this.#clock = clock;
-    this.#passed = passed;
+    this.#expired = expired;
   }
 
   /** Returns the deadlines of items with this time limit. */
   of(afterMs: number): Deadlines<T> {
     const known = this.#byLimit.get(afterMs);
     if (known !== undefined) return known;
-    const created = createDeadlines({ clock: this.#clock, afterMs, passed: this.#passed });
+    const created = createDeadlines({ clock: this.#clock, afterMs, expired: this.#expired });
     this.#byLimit.set(afterMs, created);
     return created;
   }

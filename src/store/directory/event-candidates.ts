@@ -18,11 +18,12 @@ import {
   type SubscriptionDeps,
 } from './stream-subscriptions.ts';
 
-/** A stream that may have to do with the event. */
+/** A stream to check (a candidate): the event may concern it, as it is subscribed to the type, was, or has a row. */
 export interface Candidate {
   readonly id: string;
   readonly name: string;
   readonly key: number;
+  /** Whether its cursor is at the offset of the event or after it. */
   readonly isPassed: boolean;
   readonly isBeforeStart: boolean;
   /** Whether it was subscribed to the type of the event at some time that is still known. */

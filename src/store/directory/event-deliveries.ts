@@ -72,7 +72,10 @@ interface Query {
   readonly page: Parameters<EventLogStore['deliveries']>[2];
 }
 
-/** What states and attempts depend on, as far as it may change while they are read. */
+/**
+ * What the result depends on (its basis), as far as it may change while states and attempts are read: it is
+ * read again at the end, and a difference repeats the whole read.
+ */
 interface Basis {
   /** Rows of deliveries as JSON. */
   readonly rows: string | null;

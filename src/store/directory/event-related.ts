@@ -5,7 +5,7 @@ import type { BoundedRows } from '../rows/bounded.ts';
 import { type Command, PageRead, type Reads, sql } from './command.ts';
 import { jsonList, listOf, positionIn } from './dialect.ts';
 
-/** Streams that have to do with an event, whatever they select now. */
+/** Streams that an event concerns (related ones) although they may not be subscribed to its type now. */
 export interface RelatedStreams {
   /** Streams with a trace of the event. */
   readonly traced: readonly string[];

@@ -2,7 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import { type Command, sql } from './command.ts';
 
 /**
- * Returns the instant before which things are older than `olderThanMs`. Age is measured from the
+ * Returns the instant before which things are older than `olderThanMs` (the horizon of a retention). Age is measured from the
  * time of the store, but never from later than the newest event of the store: a clock that is ahead
  * must not make everything old at once.
  */

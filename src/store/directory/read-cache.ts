@@ -15,6 +15,7 @@ export interface ReadCache {
   readonly present: Kept;
 }
 
+/** The caches of one store. Another store that replaces it gets caches of its own. */
 export interface Kept {
   /** By tenant and number. */
   readonly blocks: LRUCache<string, Block>;

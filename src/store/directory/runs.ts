@@ -184,7 +184,7 @@ export interface Range {
   readonly upTo: Offset;
 }
 
-/** A range of a log that one statement reads. */
+/** The part of a range of a log that one statement reads; a longer range is read stretch by stretch. */
 export interface Stretch {
   /** Its last offset. */
   readonly upTo: Offset;

@@ -108,6 +108,7 @@ function waiting(stream: StreamStanding, since: Millis, now: Millis): StreamStan
   return { ...stream, state, waitingSince: since };
 }
 
+/** Both ends of a log, its oldest retained offset and its head, as of one instant. */
 interface Ends extends Offsets {
   readonly now: Millis;
   /** The offset of the first event that is not old. */

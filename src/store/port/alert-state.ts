@@ -29,6 +29,7 @@ export interface AlertStateStore {
   standings(tenants: readonly number[]): Promise<readonly AlertStanding[]>;
 }
 
+/** What a monitor has to know of a tenant before it checks it: when that was last done, and whether it is needed. */
 export interface AlertStanding {
   /** The result of {@link AlertStateStore.last}. */
   readonly last: AlertState | undefined;

@@ -68,7 +68,7 @@ export interface MaterializeRequest extends CursorRaise {
   readonly filtered?: FilteredStretch | undefined;
 }
 
-/** A stretch of the log whose events have to be filtered before they become deliveries. */
+/** A part of the range of a replay (a stretch) whose events have to be filtered before they become deliveries. */
 export interface UnfilteredStretch {
   readonly after: Offset;
   readonly upTo: Offset;

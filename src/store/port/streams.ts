@@ -30,7 +30,7 @@ export interface StreamStore {
     tenant: number,
     page: { after: string | undefined; take: number; bytesMax?: number | undefined },
   ): Promise<StreamPage>;
-  /** Returns those of the streams that exist and whose secrets open, by their ids. */
+  /** Returns those of the streams that exist, with their secrets unsealed, by their ids; without those whose secrets do not open. */
   opened(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, ListedStream>>;
   /** Returns the hosts of the endpoints of streams, without opening other secrets. */
   endpointHosts(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
@@ -46,7 +46,10 @@ export interface StreamStore {
    * that lag, those that are neither paused nor disabled, or all.
    */
   states(tenant: number, options: { readonly lagsOf: LagsOf }): Promise<TenantStates>;
-  /** Returns a text that is the same as long as the tenant has the same streams, none of them changed. */
+  /**
+   * Returns a version of the list of streams: a text that is the same as long as the tenant has the same streams,
+   * none of them changed.
+   */
   mark(tenant: number): Promise<string>;
   /** Returns how many deliveries of a tenant wait for an attempt, counted up to 100,000. */
   retrying(tenant: number): Promise<number>;
@@ -95,7 +98,7 @@ export interface TenantStates {
   readonly streams: readonly StreamStanding[];
 }
 
-/** What the lists of streams are sorted and filtered by. */
+/** One stream in a list of all streams: how it is doing, and what the list is sorted and filtered by. */
 export interface StreamStanding {
   readonly id: string;
   readonly name: string;
@@ -112,7 +115,7 @@ export interface StreamStanding {
   readonly waitingSince: Millis | undefined;
 }
 
-/** What the store knows of a stream beyond its configuration. */
+/** What the store knows of a stream beyond its configuration: counters, times and what waits. All of it is read, none is set. */
 export interface StreamFacts {
   /** The time of the store. */
   readonly now: Millis;

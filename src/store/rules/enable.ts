@@ -24,7 +24,7 @@ export function enabledAfter(run: Run, cursor: Offset): Run {
   return { ...run, run: run.run + 1, cursor, health, failing: { ends: true, from: undefined } };
 }
 
-/** A stretch of the log that enabling a stream passed over. */
+/** The range of the log that a stream skips (passes over) when it is enabled. */
 export interface PassedOver {
   readonly tenant: number;
   /** Its first retained offset. */

@@ -15,6 +15,7 @@ const offsetsMax = 1000;
 const typesMax = 100_000;
 const searchedMax = 10_000;
 
+/** The types of a fixed number of offsets that follow each other, as numbers. */
 interface Stretch {
   readonly first: Offset;
   /** The number of each event's type; 0 without an event. */

@@ -8,8 +8,8 @@ interface Item {
   readonly name: string;
 }
 
-function setUp(clock: ManualClock, passed: (item: Item) => void = () => undefined) {
-  return createDeadlines<Item>({ clock, afterMs: 100, passed });
+function setUp(clock: ManualClock, expired: (item: Item) => void = () => undefined) {
+  return createDeadlines<Item>({ clock, afterMs: 100, expired });
 }
 
 describe('timeouts', () => {
@@ -117,7 +117,7 @@ describe('deadlines', () => {
         },
       },
       afterMs: 100,
-      passed: (item) => passed.push(item),
+      expired: (item) => passed.push(item),
     });
     deadlines.add({ name: 'a' });
     elapsedMs = 99.6;

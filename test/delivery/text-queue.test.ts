@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createTextTurns } from '../../src/delivery/text-turns.ts';
+import { createTextQueue } from '../../src/delivery/text-queue.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { respondedWith } from '../helpers/transport.ts';
 import { addTenant } from '../store/contract/fixture.ts';
@@ -9,22 +9,22 @@ import { createDeliveryFixture } from './fixture.ts';
 function createFixture() {
   const clock = createManualClock();
   let workedMs = 0;
-  const turns = createTextTurns({ ...clock, elapsedMs: () => clock.elapsedMs() + workedMs });
+  const queue = createTextQueue({ ...clock, elapsedMs: () => clock.elapsedMs() + workedMs });
   const done: string[] = [];
   return {
     clock,
-    turns,
+    queue,
     done,
     /** Runs work of a tenant that takes so long. */
     run: (tenant: number, name: string, tookMs = 8) =>
-      turns.run(tenant, (waitedMs) => {
+      queue.run(tenant, (waitedMs) => {
         done.push(`${name} ${waitedMs}`);
         workedMs += tookMs;
       }),
   };
 }
 
-describe('createTextTurns', () => {
+describe('createTextQueue', () => {
   test('long work is followed by a pause as long as it', async () => {
     const { clock, done, run } = createFixture();
     for (const name of ['a', 'b', 'c']) run(1, name);
@@ -68,9 +68,9 @@ describe('createTextTurns', () => {
   });
 
   test('nothing is done after a close', async () => {
-    const { clock, turns, done, run } = createFixture();
+    const { clock, queue, done, run } = createFixture();
     for (const name of ['a', 'b']) run(1, name);
-    turns.close();
+    queue.close();
     run(1, 'c');
     await clock.advance(1000);
     assert.deepEqual(done, ['a 0']);

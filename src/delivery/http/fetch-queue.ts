@@ -15,7 +15,7 @@ type Fetch = () => Promise<void>;
  * Runs fetches within limits: the tenants in turns, and the endpoints of each. An endpoint that hangs
  * delays the fetches from itself.
  */
-export class FetchTurns {
+export class FetchQueue {
   readonly #limits: FetchLimits;
   /** Waiting fetches by tenant and endpoint; of both the first one is next. */
   readonly #waiting = new Map<number, Map<string, Deque<Fetch>>>();

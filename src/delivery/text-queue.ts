@@ -5,10 +5,10 @@ import { FairQueue } from './fair-queue.ts';
  * Runs what is done with texts of receivers in at most half of the time, tenants in turns. Searching
  * one text for secrets can take 10 ms, and a receiver can send a thousand responses at once.
  */
-export interface TextTurns {
+export interface TextQueue {
   /**
    * Calls `work` now or later, with the time that it waited. Never calls it after
-   * {@link TextTurns.close}.
+   * {@link TextQueue.close}.
    */
   run(tenant: number, work: (waitedMs: number) => void): void;
   close(): void;
@@ -22,8 +22,8 @@ interface Waiting {
   readonly work: (waitedMs: number) => void;
 }
 
-/** See {@link TextTurns}. */
-export function createTextTurns(clock: Pick<Clock, 'after' | 'elapsedMs'>): TextTurns {
+/** See {@link TextQueue}. */
+export function createTextQueue(clock: Pick<Clock, 'after' | 'elapsedMs'>): TextQueue {
   const queue = new FairQueue<Waiting>();
   /** Work that no pause has followed yet. */
   let workedMs = 0;
