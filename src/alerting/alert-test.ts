@@ -2,7 +2,7 @@ import type { Clock, Millis } from '../core/clock.ts';
 import type { SystemAlert } from './alert.ts';
 import type { AlertChannel } from './channel.ts';
 import { type AlertDispatcherDeps, createAlertDispatcher } from './dispatcher.ts';
-import type { ChannelName } from './outbox.ts';
+import type { ChannelName } from '../core/alert-channels.ts';
 
 export interface AlertTestDeps extends Pick<AlertDispatcherDeps, 'settings' | 'urlOf'> {
   readonly channels: readonly AlertChannel[];

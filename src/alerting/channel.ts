@@ -1,5 +1,5 @@
 import type { Alert } from './alert.ts';
-import type { ChannelName } from './outbox.ts';
+import type { ChannelName } from '../core/alert-channels.ts';
 
 /** A destination of alerts. */
 export interface AlertChannel {

@@ -1,3 +1,4 @@
+import type { ChannelSettingKey } from '../core/alert-channels.ts';
 import type { Clock } from '../core/clock.ts';
 import { type AlertMailSettings, createAlertMail } from './mail-channel.ts';
 import { type AlertChannel, AlertNotSent, labelOf } from './channel.ts';
@@ -5,11 +6,9 @@ import { alertBody, chatText } from './alert-body.ts';
 import { createYield } from '../core/sleep.ts';
 
 /** The channels that the operator set; `alertEmail` and `smtpUrl` need each other. */
-export interface AlertChannelSettings {
-  readonly alertWebhookUrl?: string | undefined;
-  readonly alertEmail?: string | undefined;
-  readonly smtpUrl?: string | undefined;
-}
+export type AlertChannelSettings = {
+  readonly [Key in ChannelSettingKey | 'smtpUrl']?: string | undefined;
+};
 
 export interface AlertChannelsDeps
   extends Omit<AlertWebhookDeps, 'url'>, Pick<AlertMailSettings, 'lookup'> {

@@ -1,6 +1,7 @@
 import type { Alert } from './alert.ts';
 import type { Clock } from '../core/clock.ts';
-import type { Outbox, ChannelName } from './outbox.ts';
+import type { ChannelName } from '../core/alert-channels.ts';
+import type { Outbox } from './outbox.ts';
 import { AlertNotSent, type AlertChannel } from './channel.ts';
 import type { Log } from '../core/log.ts';
 

@@ -1,8 +1,6 @@
+import type { ChannelName } from '../core/alert-channels.ts';
 import { type Alert, isStreamAlert, type StreamAlert } from './alert.ts';
 import { type Causes, joinCauses } from './causes.ts';
-
-/** Names of the channels; `log` when there is no other. */
-export type ChannelName = 'webhook' | 'email' | 'log';
 
 /** Queued alerts by channel, oldest first. A stored format. */
 export type Outbox = Readonly<Partial<Record<ChannelName, readonly Alert[]>>>;

@@ -1,3 +1,4 @@
+import type { ChannelName } from '../core/alert-channels.ts';
 import type { ShownSetting } from '../core/setting.ts';
 import type { Tenant } from '../core/types.ts';
 
@@ -15,15 +16,13 @@ export interface NodeFacts {
 
 /** Where alerts are sent. */
 export interface AlertTarget {
-  readonly channel: AlertChannelName;
+  readonly channel: ChannelName;
   /** As anybody may see it; absent for the log. */
   readonly target?: string | undefined;
 }
 
-export type AlertChannelName = 'log' | 'webhook' | 'email';
-
 export interface AlertTestResult {
-  readonly channel: AlertChannelName;
+  readonly channel: ChannelName;
   /** Why it was not sent, one line; `undefined` when it was. */
   readonly reason: string | undefined;
 }

@@ -1,3 +1,4 @@
+import { alertChannels } from '../core/alert-channels.ts';
 import { useState } from 'preact/hooks';
 import type { AlertTestShown } from '../schemas/alert-test.ts';
 import type { NodeSettingsShown } from '../schemas/node-settings.ts';
@@ -44,7 +45,6 @@ function Content() {
 }
 
 type Channel = NodeSettingsShown['alert_channels'][number];
-const channelNames = { webhook: 'Webhook', email: 'E-mail', log: 'Log of Leat' } as const;
 
 function AlertChannels({ channels }: { readonly channels: readonly Channel[] }) {
   const [isOpen, setOpen] = useState(false);
@@ -61,7 +61,7 @@ function AlertChannels({ channels }: { readonly channels: readonly Channel[] }) 
       <div>
         <dl class="facts">
           {channels.map(({ channel, target }) => (
-            <Channel key={channel} name={channelNames[channel]} target={target} />
+            <Channel key={channel} name={alertChannels[channel].title} target={target} />
           ))}
         </dl>
         <div role="status" class="test-result">
@@ -109,7 +109,7 @@ function TestResult({ channels }: AlertTestShown) {
       {channels.map(({ channel, sent, error_message: error }) => (
         <li key={channel} class="row">
           <Badge state={sent ? 'delivered' : 'failed'} text={sent ? 'sent' : 'not sent'} />
-          <span>{channelNames[channel]}</span>
+          <span>{alertChannels[channel].title}</span>
           {error !== undefined && <code class="wrap-anywhere">{error}</code>}
         </li>
       ))}

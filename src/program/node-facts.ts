@@ -1,12 +1,13 @@
 import type { AlertTarget, NodeFacts } from '../api/node-facts.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
 import { sendTestAlert } from '../alerting/alert-test.ts';
+import { alertChannels, type ChannelName } from '../core/alert-channels.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import { type Config, limits, showConfig, type Texts, usesPlainHttp } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
 import { shownText } from '../core/setting.ts';
-import { showMessageSettings } from '../messages/settings.ts';
 import { alertingSettings } from '../settings/alerting.ts';
+import { showMessageSettings } from '../messages/settings.ts';
 
 export interface NodeFactsDeps {
   readonly config: Config;
@@ -30,12 +31,8 @@ export function nodeFactsOf(deps: NodeFactsDeps): NodeFacts {
   };
 }
 
-function targetOf(channel: AlertChannel['name'], config: Config): AlertTarget {
-  const { alertWebhookUrl: url = '', alertEmail: email = '' } = config;
-  if (channel === 'log') return { channel };
-  const [setting, text] =
-    channel === 'webhook'
-      ? [alertingSettings.alertWebhookUrl, url]
-      : [alertingSettings.alertEmail, email];
-  return { channel, target: shownText(setting, text) };
+function targetOf(channel: ChannelName, config: Config): AlertTarget {
+  const { setting } = alertChannels[channel];
+  if (setting === undefined) return { channel };
+  return { channel, target: shownText(alertingSettings[setting.key], config[setting.key] ?? '') };
 }

@@ -1,8 +1,9 @@
 import { type Static, Type } from 'typebox';
+import { alertChannels, type ChannelName } from '../core/alert-channels.ts';
 import { closed, component } from './schema.ts';
 
 /** The name of a channel of alerts. */
-export const alertChannel = Type.Enum(['log', 'webhook', 'email'], {
+export const alertChannel = Type.Enum(Object.keys(alertChannels) as ChannelName[], {
   description: 'Channel of alerts',
 });
 

@@ -1,21 +1,21 @@
+import { alertChannels, type ChannelSettingKey } from '../core/alert-channels.ts';
 import type { Setting } from '../core/setting.ts';
 import { httpUrl, mailAddress, smtpUrl, wholeNumber } from '../core/value.ts';
 
+const parsers = { URL: httpUrl, address: mailAddress };
+
+/** The settings of the channels, by their names. */
+const channelSettings = Object.fromEntries(
+  Object.values(alertChannels).flatMap(({ setting }) => {
+    if (setting === undefined) return [];
+    const { key, value, ...rest } = setting;
+    return [[key, { ...rest, parse: parsers[value] }]];
+  }),
+) as Readonly<Record<ChannelSettingKey, Setting<string>>>;
+
 /** Where alerts are sent, and how often failures are checked. */
 export const alertingSettings = {
-  alertWebhookUrl: {
-    variable: 'LEAT_ALERT_WEBHOOK_URL',
-    parse: httpUrl,
-    example: 'https://hooks.example.com/T0/B0',
-    doc: 'where alerts are posted',
-    secret: 'path',
-  },
-  alertEmail: {
-    variable: 'LEAT_ALERT_EMAIL',
-    parse: mailAddress,
-    example: 'ops@example.com',
-    doc: 'where alerts are mailed, together with LEAT_SMTP_URL',
-  },
+  ...channelSettings,
   smtpUrl: {
     variable: 'LEAT_SMTP_URL',
     parse: smtpUrl,

@@ -22,7 +22,7 @@ const sqlOfEngines: Readonly<Record<string, Readonly<Record<string, readonly str
     settle: ['rows', 'runs', 'settle'],
     history: ['attempts', 'history-pruner', 'kept', 'tenant-removal', 'upkeep'],
     partitions: ['event-days', 'old-days', 'partitions'],
-    notify: ['listen-notify', 'nodes'],
+    notify: ['listen-notify'],
     pages: ['log'],
     copy: ['migrate-store'],
   },

@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Node } from '../../core/types.ts';
 import { currentKeyCheck } from '../key-check.ts';
+import type { NodeKeys } from '../port/secrets.ts';
 import type { NodeState, Replacement } from '../port/ownership.ts';
 import { isSkewed, skewMaxMs } from '../port/time.ts';
 import type { Seal } from '../seal.ts';
@@ -216,4 +217,11 @@ const leaseLeft = perDialect({
 
 function shownSkew(skewMs: Millis): Fragment {
   return new Fragment({ sqlite: piece`${skewMs}`, postgres: piece`n.skew_ms` });
+}
+
+/** Returns the nodes with a lease and the keys that they reported when they joined. */
+export function* liveNodes(): Command<readonly NodeKeys[]> {
+  const rows = yield* sql.all<{ id: string; keys: string }>`
+    select id, secret_keys as keys from nodes where lease_until > clock_timestamp() order by id`;
+  return rows.map(({ id, keys }) => ({ id, keys: keys.split(',') }));
 }

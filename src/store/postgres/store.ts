@@ -1,4 +1,4 @@
-import type { Clock, RandomBytes } from '../../core/clock.ts';
+import type { Clock, Millis, RandomBytes } from '../../core/clock.ts';
 import { createKeyedSerialQueue } from '../../core/serial-queue.ts';
 import type { Purposes } from '../directory/command.ts';
 import {
@@ -7,6 +7,7 @@ import {
   createRecordingDirectory,
   type DirectoryDeps,
 } from '../directory/directory.ts';
+import { liveNodes, type NodeEngine } from '../directory/nodes.ts';
 import { createReadCache } from '../directory/read-cache.ts';
 import { createHints } from '../hints.ts';
 import { lackedKey } from '../key-check.ts';
@@ -14,7 +15,7 @@ import type { Hint } from '../port/hints.ts';
 import type { Store } from '../port/store.ts';
 import { createSeal, type Seal } from '../seal.ts';
 import { createWriteCheck, type WriteCheck, type WriteCheckDeps } from '../write-check.ts';
-import { type Comparing, createCommands } from './commands.ts';
+import { type Comparing, createCommands, run } from './commands.ts';
 import type { Database } from './database.ts';
 import { createFailureReader } from './failures.ts';
 import { createHistoryPruner } from './history-pruner.ts';
@@ -23,8 +24,6 @@ import { adoptAtOpen, createStoreIdentity, type StoreIdentity } from './identity
 import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createLogStore } from './log.ts';
 import { refuseHalfMigrated } from './migrate-store.ts';
-import { createNodeEngine } from './node-engine.ts';
-import { liveNodes } from './nodes.ts';
 import { engineOverview } from './overview.ts';
 import { makeMissingDay } from './partitions.ts';
 import { createPools, type Pools } from './pools.ts';
@@ -231,5 +230,48 @@ function purposesOf(pools: Pools, identity: Comparing): Purposes {
     access: on('access'),
     delivering: on('delivering'),
     lease: on('lease'),
+  };
+}
+
+interface NodeEngineDeps {
+  readonly identity: StoreIdentity;
+  readonly listenNotify: Pick<ListenNotify, 'publish' | 'counted'>;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  /** Learns the server's time from the results of joining and heartbeats. */
+  readonly time: ServerTime;
+}
+
+/** Creates what this engine knows of the nodes, whose leases are measured by the clock of the server. */
+function createNodeEngine(
+  { lease, guard }: Pick<Pools, 'lease' | 'guard'>,
+  { identity, listenNotify, clock, time }: NodeEngineDeps,
+): NodeEngine {
+  const learning = async <T extends { readonly now: Millis } | undefined>(
+    request: () => Promise<T>,
+  ): Promise<T> => {
+    const requestedMs = clock.elapsedMs();
+    const result = await request();
+    if (result !== undefined) time.learn(result.now, requestedMs, clock.elapsedMs());
+    return result;
+  };
+  return {
+    join: async (nodeId, command) => {
+      const { joined, adoption } = await learning(() =>
+        lease.transact('durable', async (tx) => {
+          const adopted = await identity.adopt(tx, nodeId);
+          const node = await run(tx, command());
+          return { joined: node, adoption: adopted, now: node.now };
+        }),
+      );
+      identity.adopted(adoption);
+      return { ...joined, replaced: adoption.replaced };
+    },
+    renew: async (heartbeat) => {
+      await guard.check();
+      return learning(heartbeat);
+    },
+    skewMs: () => time.skewMs(),
+    counted: listenNotify.counted,
+    freed: () => listenNotify.publish({ kind: 'free' }),
   };
 }
