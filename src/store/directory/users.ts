@@ -274,7 +274,9 @@ function* create(user: User): Command<Awaited<ReturnType<UserStore['create']>>> 
 
 /** Returns whether a user is still as it was read; it stays so until the commit. */
 function* isUnchanged(before: User): Command<boolean> {
-  return JSON.stringify(yield* get(before.tenant, before.id, forUpdate)) === JSON.stringify(before);
+  const present = yield* get(before.tenant, before.id, forUpdate);
+  const fields = Object.keys(before) as (keyof User)[];
+  return present !== undefined && fields.every((field) => present[field] === before[field]);
 }
 
 function* update(
