@@ -14,7 +14,7 @@ import {
   createMigrateProgress,
   type MigrateProgressView,
 } from '../../src/store/migrate-store/progress.ts';
-import { migratedTables } from '../../src/store/migrate-store/tables.ts';
+import { migratedTables } from '../../src/store/migrate-store/table.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createDatabase } from '../../src/store/postgres/database.ts';

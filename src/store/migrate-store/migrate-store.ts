@@ -3,8 +3,14 @@ import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../../core/errors.ts';
 import type { StoreLocation } from '../../core/value.ts';
 import { countText, type MigratePoint, type MigrateProgressView } from './progress.ts';
-import { keyOf, type RowKey, type TableRow, type Table, nameOfRow } from './table.ts';
-import { migratedTables } from './tables.ts';
+import {
+  keyOf,
+  migratedTables,
+  nameOfRow,
+  type RowKey,
+  type Table,
+  type TableRow,
+} from './table.ts';
 import { type MigrationTarget, openMigrationTarget } from '../postgres/migrate-store.ts';
 import { passedKeyCheck } from '../key-check.ts';
 import { createSeal } from '../seal.ts';

@@ -1,42 +1,32 @@
-/** A table that a migration copies. */
-
-/** `bytes` are sent as hexadecimal text, so that a row is the same JSON on both sides. */
-type Kind = 'integer' | 'real' | 'text' | 'bytes' | 'boolean';
+import type { Column, Table as DescribedTable } from '../table.ts';
+import { tables } from '../tables.ts';
 
 export type Cell = string | number | boolean | null;
 
-/** In the order of the columns of its table. */
+/** In the order of the columns of its table; bytes as hexadecimal text, so that it is the same JSON on both sides. */
 export type TableRow = readonly Cell[];
 
 /** The cells of a row that order the table. */
 export type RowKey = readonly Cell[];
 
-export interface TableColumn {
+export interface TableColumn extends Column {
   readonly name: string;
-  readonly kind: Kind;
-  /** The SQL expression on SQLite, where it has no column of that name. */
-  readonly source?: string;
 }
 
-export interface Table {
+/** A table that a migration copies. */
+export interface Table extends Pick<DescribedTable, 'keyColumns' | 'from'> {
   readonly name: string;
-  /** Number of leading columns that are the key; rows are copied and compared in its order. */
-  readonly keyColumns: number;
   readonly columns: readonly TableColumn[];
-  /** The SQL that SQLite reads instead of the table of that name. */
-  readonly from?: string;
-  /** The identity column: PostgreSQL numbers it automatically, and SQLite with `autoincrement`. */
-  readonly identity?: string;
 }
 
-export const integer = (name: string, source?: string): TableColumn =>
-  columnOf(name, 'integer', source);
-export const text = (name: string): TableColumn => columnOf(name, 'text');
-export const bytes = (name: string): TableColumn => columnOf(name, 'bytes');
-export const boolean = (name: string): TableColumn => columnOf(name, 'boolean');
+export const migratedTables: readonly Table[] = Object.entries<DescribedTable>(tables)
+  .filter(([, { isLeftOut = false }]) => !isLeftOut)
+  .map(([name, table]) => ({ ...table, name, columns: migratedColumns(table) }));
 
-export function columnOf(name: string, kind: Kind, source?: string): TableColumn {
-  return source === undefined ? { name, kind } : { name, kind, source };
+function migratedColumns({ columns }: DescribedTable): TableColumn[] {
+  return Object.entries(columns)
+    .filter(([, { isLeftOut = false }]) => !isLeftOut)
+    .map(([name, column]) => ({ ...column, name }));
 }
 
 export function keyOf({ keyColumns }: Table, row: TableRow): RowKey {

@@ -4,13 +4,13 @@ import { dayOf } from '../../core/units.ts';
 import {
   type Cell,
   keyOf,
+  migratedTables,
   type TableColumn,
   type RowKey,
   type TableRow,
   type Table,
   nameOfRow,
 } from '../migrate-store/table.ts';
-import { migratedTables } from '../migrate-store/tables.ts';
 import type { Seal } from '../seal.ts';
 import { type Bindable, createDatabase, type Database, numbers, type Queries } from './database.ts';
 import { makeDays, schemaLock } from './partitions.ts';
@@ -265,7 +265,8 @@ function rowRefusal(table: Table, row: TableRow, error: Error): StartRefused {
 
 /** The identities of SQLite are numbers that it never reuses, so they are kept. */
 async function continueNumbers(db: Queries, numbered: ReadonlyMap<Table, number>): Promise<void> {
-  for (const [{ name, identity }, highest] of numbered) {
+  for (const [{ name, columns }, highest] of numbered) {
+    const identity = columns.find(({ isNumbered = false }) => isNumbered)?.name;
     if (identity === undefined || highest === 0) continue;
     await db.get`select setval(pg_get_serial_sequence(${name}, ${identity}), ${highest}::bigint)`;
   }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { Millis } from '../../core/clock.ts';
 import type { Attempt, Offset } from '../../core/types.ts';
+import type { RowOf } from '../table.ts';
+import type { tables } from '../tables.ts';
 
 /** Maximum entries of one delivery's history that are shown. */
 export const shownMax = 100;
@@ -36,13 +37,10 @@ const outcomes: readonly (Attempt['outcome'] | undefined)[] = [
 ];
 
 /** The columns of an entry of a history. */
-export interface AttemptRow {
-  readonly at: Millis;
-  readonly duration_ms: number;
-  readonly outcome: number;
-  readonly status: number | null;
-  readonly error: string | null;
-}
+export type AttemptRow = Pick<
+  RowOf<typeof tables.attempts>,
+  'at' | 'duration_ms' | 'outcome' | 'status' | 'error'
+>;
 
 /** Returns one entry of a history. */
 export function attemptOf(row: AttemptRow): Attempt {

@@ -1,5 +1,6 @@
-import type { Millis } from '../../core/clock.ts';
 import type { Offset, Replay } from '../../core/types.ts';
+import type { RowOf } from '../table.ts';
+import type { tables } from '../tables.ts';
 
 /** A replay with the state that commands need. */
 export interface StoredReplay extends Replay {
@@ -14,24 +15,7 @@ export interface StoredReplay extends Replay {
   readonly offsets?: readonly Offset[] | undefined;
 }
 
-/** The columns of a replay. */
-export interface ReplayRow {
-  readonly tenant: number;
-  readonly stream: string;
-  readonly id: string;
-  readonly from_offset: Offset;
-  readonly position: Offset;
-  readonly to_offset: Offset;
-  readonly passed: Offset;
-  readonly event_types: string | null;
-  readonly offsets: string | null;
-  readonly matched: number;
-  readonly sent: number;
-  readonly failed: number;
-  readonly status: Replay['status'];
-  readonly created_at: Millis;
-  readonly finished_at: Millis | null;
-}
+export type ReplayRow = RowOf<typeof tables.replays>;
 
 /** Returns a replay with the state that commands need. */
 export function storedReplayOf(row: ReplayRow): StoredReplay {
