@@ -1,10 +1,12 @@
-import type { Millis } from '../../core/clock.ts';
 import type { Api } from '../../core/types.ts';
 import type { ApiStore } from '../port/apis.ts';
 import type { BoundedPage } from '../port/page.ts';
 import { carriedIn } from '../rows/carried.ts';
+import type { NewRowOf, RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
+import { changesOf, columnsOf, valuesOf } from './columns.ts';
 import { boundedPage, type Command, Lock, sql, type On } from './command.ts';
-import { forUpdate, oneOf, verbatim } from './dialect.ts';
+import { forUpdate, oneOf } from './dialect.ts';
 
 /** Creates the store of the APIs that tokens are issued for, except the management API. */
 export function createApiStore({ on }: On): ApiStore {
@@ -18,27 +20,12 @@ export function createApiStore({ on }: On): ApiStore {
   };
 }
 
-interface ApiRow {
-  readonly id: string;
-  readonly identifier: string;
-  readonly name: string;
-  readonly scopes: string;
-  /** A number on SQLite, which has no booleans. */
-  readonly enforce_policies: number | boolean;
-  readonly token_dialect: Api['tokenDialect'];
-  readonly token_lifetime_seconds: number;
-  readonly carried: string | null;
-  readonly created_at: Millis;
-}
+type ApiRow = RowOf<typeof tables.apis>;
+const columns = columnsOf(tables.apis);
 
-/** The columns of a {@link ApiRow}. */
-const columns = verbatim(`
-  id, identifier, name, scopes, enforce_policies, token_dialect, token_lifetime_seconds, carried,
-  created_at`);
-
-function apiOf(tenant: number, row: ApiRow): Api {
+function apiOf(row: ApiRow): Api {
   return {
-    tenant,
+    tenant: row.tenant,
     id: row.id,
     identifier: row.identifier,
     name: row.name,
@@ -51,13 +38,28 @@ function apiOf(tenant: number, row: ApiRow): Api {
   };
 }
 
+function rowOf(api: Api): NewRowOf<typeof tables.apis> {
+  return {
+    tenant: api.tenant,
+    id: api.id,
+    identifier: api.identifier,
+    name: api.name,
+    scopes: JSON.stringify(api.scopes),
+    enforce_policies: api.enforcePolicies,
+    token_dialect: api.tokenDialect,
+    token_lifetime_seconds: api.tokenLifetimeSeconds,
+    carried: api.carriedJson,
+    created_at: api.createdAt,
+  };
+}
+
 /** Returns at most one: `create` refuses an identifier that is the id of another API. */
 function* get(tenant: number, idOrIdentifier: string): Command<Api | undefined> {
   const row = yield* sql.get<ApiRow>`
     select ${columns}
     from apis where tenant = ${tenant}
       and (id = ${idOrIdentifier} or identifier = ${idOrIdentifier})`;
-  return row && apiOf(tenant, row);
+  return row && apiOf(row);
 }
 
 function list(
@@ -81,22 +83,17 @@ function list(
     sql.get`
       select count(*) as total from apis
       where tenant = ${tenant} and (${isAny} or identifier ${oneOf(wanted)})`,
-    (row: ApiRow) => apiOf(tenant, row),
+    apiOf,
   );
 }
 
 function* create(api: Api): Command<Awaited<ReturnType<ApiStore['create']>>> {
-  const { tenant, id, identifier, name, enforcePolicies, tokenDialect, createdAt } = api;
+  const { tenant, id, identifier } = api;
   // No index keeps an id and an identifier apart.
   yield* new Lock(`apis ${tenant}`);
   const names = [yield* get(tenant, identifier), yield* get(tenant, id)];
   if (names.some((other) => other !== undefined)) return { refused: 'identifier_taken' };
-  yield* sql.run`
-    insert into apis (tenant, id, identifier, name, scopes, enforce_policies, token_dialect,
-      token_lifetime_seconds, carried, created_at)
-    values (${tenant}, ${id}, ${identifier}, ${name}, ${JSON.stringify(api.scopes)},
-      ${enforcePolicies}, ${tokenDialect}, ${api.tokenLifetimeSeconds}, ${api.carriedJson},
-      ${createdAt})`;
+  yield* sql.run`insert into apis ${valuesOf(tables.apis, rowOf(api))}`;
   return { created: api };
 }
 
@@ -109,17 +106,15 @@ function* update(
     select ${columns}
     from apis where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined) return { refused: 'unknown' };
-  const before = apiOf(tenant, row);
+  const before = apiOf(row);
   const { name, scopes, enforcePolicies, tokenDialect, tokenLifetimeSeconds, carriedJson } =
     decide(before);
-  yield* sql.run`
-    update apis set name = ${name}, scopes = ${JSON.stringify(scopes)},
-      enforce_policies = ${enforcePolicies}, token_dialect = ${tokenDialect},
-      token_lifetime_seconds = ${tokenLifetimeSeconds}, carried = ${carriedJson}
-    where tenant = ${tenant} and id = ${id}`;
   const { identifier, createdAt } = before;
   const changed = { name, scopes, enforcePolicies, tokenDialect, tokenLifetimeSeconds };
   const updated = { tenant, id, identifier, createdAt, ...changed, ...carriedIn(carriedJson) };
+  yield* sql.run`
+    update apis set ${changesOf(tables.apis, rowOf(updated))}
+    where tenant = ${tenant} and id = ${id}`;
   return { updated };
 }
 

@@ -7,7 +7,10 @@ import type { BoundedPage, Page } from '../port/page.ts';
 import { skewMaxMs } from '../port/time.ts';
 import { lockAccess } from './access-lock.ts';
 import { carriedIn } from '../rows/carried.ts';
+import type { NewRowOf, RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
 import { boundedPage, type Command, PageRead, sql, together, type On } from './command.ts';
+import { changesOf, columnsOf, valuesOf } from './columns.ts';
 import { forUpdate, Fragment, piece, verbatim } from './dialect.ts';
 import { grantsOfClient } from './grants.ts';
 
@@ -45,27 +48,12 @@ export function createClientStore({
   };
 }
 
-interface ClientRow {
-  readonly id: string;
-  readonly name: string;
-  /** A number on SQLite, which has no booleans. */
-  readonly global: number | boolean;
-  readonly issuer: string | null;
-  readonly secret_hash: string | null;
-  readonly jwks: string | null;
-  readonly carried: string | null;
-  readonly version: number;
-  readonly credentials_version: number;
-  readonly created_at: Millis;
-}
+type ClientRow = RowOf<typeof tables.clients>;
+const columns = columnsOf(tables.clients);
 
-/** The columns of a {@link ClientRow}. */
-const columns = verbatim(`
-  id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version, created_at`);
-
-function clientOf(tenant: number, row: ClientRow): Client {
+function clientOf(row: ClientRow): Client {
   return {
-    tenant,
+    tenant: row.tenant,
     id: row.id,
     name: row.name,
     global: Boolean(row.global),
@@ -79,11 +67,27 @@ function clientOf(tenant: number, row: ClientRow): Client {
   };
 }
 
+function rowOf(client: Client): NewRowOf<typeof tables.clients> {
+  return {
+    tenant: client.tenant,
+    id: client.id,
+    name: client.name,
+    global: client.global,
+    issuer: client.issuer,
+    secret_hash: client.secretHash,
+    jwks: client.jwks,
+    carried: client.carriedJson,
+    version: client.version,
+    credentials_version: client.credentialsVersion,
+    created_at: client.createdAt,
+  };
+}
+
 function* get(tenant: number, id: string): Command<Client | undefined> {
   const row = yield* sql.get<ClientRow>`
     select ${columns} from clients
     where tenant = ${tenant} and id = ${id}`;
-  return row && clientOf(tenant, row);
+  return row && clientOf(row);
 }
 
 /** The columns whose bytes count. */
@@ -106,7 +110,7 @@ function list(
         limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
     },
     sql.get`select count(*) as total from clients where tenant = ${tenant} and ${isWanted(global)}`,
-    (row: ClientRow) => clientOf(tenant, row),
+    clientOf,
   );
 }
 
@@ -124,7 +128,7 @@ function* listFrom(
       where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after} and ${isWanted(global)}
       order by id limit ${limit}`,
   });
-  const items = rows.map((row) => clientOf(tenant, row));
+  const items = rows.map(clientOf);
   return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
@@ -155,16 +159,11 @@ interface AccessRow extends Pick<ClientRow, 'global' | 'issuer' | 'credentials_v
 }
 
 function* create(client: NewClient): Command<Awaited<ReturnType<ClientStore['create']>>> {
-  const { tenant, id, name, global, issuer, secretHash, jwks, createdAt } = client;
-  const { credentialsVersion, carriedJson } = client;
+  const created = { ...client, version: 1 };
   const inserted = yield* sql.run`
-    insert into clients (
-      tenant, id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
-      created_at)
-    values (${tenant}, ${id}, ${name}, ${global}, ${issuer}, ${secretHash}, ${jwks}, ${carriedJson}, 1,
-      ${credentialsVersion}, ${createdAt})
+    insert into clients ${valuesOf(tables.clients, rowOf(created))}
     on conflict (tenant, id) do nothing`;
-  return inserted === 1 ? { created: { ...client, version: 1 } } : { refused: 'id_taken' };
+  return inserted === 1 ? { created } : { refused: 'id_taken' };
 }
 
 function* update(
@@ -179,14 +178,12 @@ function* update(
   const version = before.version + 1;
   const credentialsVersion =
     before.credentialsVersion + (endsTokens(before, decision.after) ? 1 : 0);
-  const { name, global, issuer, secretHash, jwks, carriedJson } = decision.after;
-  yield* sql.run`
-    update clients set name = ${name}, global = ${global}, issuer = ${issuer},
-      secret_hash = ${secretHash}, jwks = ${jwks}, carried = ${carriedJson}, version = ${version},
-      credentials_version = ${credentialsVersion}
-    where tenant = ${tenant} and id = ${id}`;
   const { createdAt } = before;
-  return { updated: { ...decision.after, tenant, id, version, credentialsVersion, createdAt } };
+  const updated = { ...decision.after, tenant, id, version, credentialsVersion, createdAt };
+  yield* sql.run`
+    update clients set ${changesOf(tables.clients, rowOf(updated))}
+    where tenant = ${tenant} and id = ${id}`;
+  return { updated };
 }
 
 /** Returns the client. Until the commit nothing else changes it or adds a grant. */
@@ -195,7 +192,7 @@ function* locked(tenant: number, id: string): Command<Client | undefined> {
   const row = yield* sql.get<ClientRow>`
     select ${columns} from clients
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
-  return row && clientOf(tenant, row);
+  return row && clientOf(row);
 }
 
 function* remove(

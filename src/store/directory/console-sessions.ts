@@ -7,6 +7,9 @@ import {
 } from '../../core/console-session.ts';
 import type { ConsoleSessionStore, NewSession } from '../port/console-sessions.ts';
 import { skewMaxMs } from '../port/time.ts';
+import type { RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
+import { columnsOf, valuesOf } from './columns.ts';
 import { type Command, Lock, sql, together, type On } from './command.ts';
 import { andEquals, forKeyShare, verbatim } from './dialect.ts';
 
@@ -23,11 +26,11 @@ export function createConsoleSessionStore({ on }: On): ConsoleSessionStore {
     get: async (tenant, secretHash, isUse) => {
       const row = await get(tenant, secretHash);
       if (row === undefined) return undefined;
-      if (!isUse || row.now - row.used_at < consoleLimits.useEveryMs) return sessionOf(tenant, row);
+      if (!isUse || row.now - row.used_at < consoleLimits.useEveryMs) return sessionOf(row);
       const used = await transact('relaxed', () => use(tenant, secretHash, row));
       // Otherwise it was used by another request, or has ended.
       const current = used ?? (await get(tenant, secretHash));
-      return current && sessionOf(tenant, current);
+      return current && sessionOf(current);
     },
     end: (tenant, secretHash) => transact('confirmed', () => end(tenant, secretHash)),
     list: (tenant) => on.lists.read(list(tenant)),
@@ -36,23 +39,13 @@ export function createConsoleSessionStore({ on }: On): ConsoleSessionStore {
   };
 }
 
-interface SessionRow {
-  readonly id: string;
-  readonly role: ConsoleRole;
-  readonly user: string;
-  readonly mapping: string | null;
-  readonly created_at: Millis;
-  readonly used_at: Millis;
-  readonly ends_at: Millis;
-}
+type SessionRow = RowOf<typeof tables.console_sessions>;
+const columns = columnsOf(tables.console_sessions);
 
-/** The columns of a {@link SessionRow}. */
-const columns = verbatim('id, role, "user", mapping, created_at, used_at, ends_at');
-
-function sessionOf(tenant: number, row: SessionRow): ConsoleSession {
+function sessionOf(row: SessionRow): ConsoleSession {
   return {
     id: row.id,
-    tenant,
+    tenant: row.tenant,
     role: row.role,
     user: row.user,
     mapping: row.mapping ?? undefined,
@@ -133,6 +126,7 @@ function* insert(
   now: Millis,
 ): Command<ConsoleSession> {
   const endsAt = endOfSession(now, now);
+  const row = { tenant, id, role, user, mapping, created_at: now, used_at: now, ends_at: endsAt };
   yield* sql.run`delete from console_sessions where tenant = ${tenant} and not (${isOpen})`;
   if (mapping !== undefined) {
     yield* sql.run`
@@ -144,10 +138,9 @@ function* insert(
     delete from console_sessions where tenant = ${tenant} and id in (
       select id from console_sessions where tenant = ${tenant}
       order by created_at desc, id desc limit ${rowsMax} offset ${consoleLimits.sessionsMax - 1})`;
+  const { console_sessions: sessions } = tables;
   yield* sql.run`
-    insert into console_sessions (
-      tenant, secret_hash, id, role, "user", mapping, created_at, used_at, ends_at)
-    values (${tenant}, ${secretHash}, ${id}, ${role}, ${user}, ${mapping}, ${now}, ${now}, ${endsAt})`;
+    insert into console_sessions ${valuesOf(sessions, { ...row, secret_hash: secretHash })}`;
   return { id, tenant, role, user, mapping, createdAt: now, usedAt: now, endsAt };
 }
 
@@ -169,7 +162,7 @@ export function* heldSession(
   const row = yield* sql.get<SessionRow>`
     select ${columns} from console_sessions
     where tenant = ${tenant} and secret_hash = ${secretHash} and ${isOpen} ${forKeyShare}`;
-  return row && sessionOf(tenant, row);
+  return row && sessionOf(row);
 }
 
 /** Records a use at `now`, unless another one was recorded since the row was read. */
@@ -208,7 +201,7 @@ function* list(tenant: number): Command<ConsoleSession[]> {
   const rows = yield* sql.all<SessionRow>`
     select ${columns} from console_sessions where tenant = ${tenant} and ${isOpen}
     order by created_at desc, id desc`;
-  return rows.map((row) => sessionOf(tenant, row));
+  return rows.map(sessionOf);
 }
 
 function* endMany(

@@ -4,8 +4,11 @@ import type { Hint } from '../port/hints.ts';
 import type { BoundedPage, Page } from '../port/page.ts';
 import { lockAccess } from './access-lock.ts';
 import { carriedIn } from '../rows/carried.ts';
+import type { RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
+import { changesOf, columnsOf, valuesOf } from './columns.ts';
 import { boundedPage, type Command, PageRead, sql, type On } from './command.ts';
-import { andEquals, forKeyShare, forUpdate, verbatim } from './dialect.ts';
+import { andEquals, forKeyShare, forUpdate } from './dialect.ts';
 
 /** Creates the store of grants: at most one for each pair of a client and an API. */
 export function createGrantStore({
@@ -40,20 +43,16 @@ export function createGrantStore({
   };
 }
 
-interface GrantRow {
-  readonly id: string;
-  readonly client: string;
-  readonly api: string;
-  readonly scope: string;
-  readonly carried: string | null;
-}
+type GrantRow = RowOf<typeof tables.grants>;
+const columns = columnsOf(tables.grants);
 
-/** The columns of a {@link GrantRow}. */
-const columns = verbatim('id, client, api, scope, carried');
-
-function grantOf(tenant: number, { id, client, api, scope, carried }: GrantRow): Grant {
+function grantOf({ tenant, id, client, api, scope, carried }: GrantRow): Grant {
   const scopes = JSON.parse(scope) as string[];
   return { tenant, id, client, api, scope: scopes, ...carriedIn(carried) };
+}
+
+function rowOf({ scope, carriedJson, ...same }: Grant): GrantRow {
+  return { ...same, scope: JSON.stringify(scope), carried: carriedJson ?? null };
 }
 
 /** Returns all grants of one client, in the order of their ids. */
@@ -61,20 +60,20 @@ export function* grantsOfClient(tenant: number, client: string): Command<Grant[]
   const rows = yield* sql.all<GrantRow>`
     select ${columns} from grants
     where tenant = ${tenant} and client = ${client} order by id`;
-  return rows.map((row) => grantOf(tenant, row));
+  return rows.map(grantOf);
 }
 
 function* get(tenant: number, id: string): Command<Grant | undefined> {
   const row = yield* sql.get<GrantRow>`
     select ${columns} from grants where tenant = ${tenant} and id = ${id}`;
-  return row && grantOf(tenant, row);
+  return row && grantOf(row);
 }
 
 function* of(tenant: number, client: string, api: string): Command<Grant | undefined> {
   const row = yield* sql.get<GrantRow>`
     select ${columns} from grants
     where tenant = ${tenant} and client = ${client} and api = ${api}`;
-  return row && grantOf(tenant, row);
+  return row && grantOf(row);
 }
 
 /** The columns whose bytes count. */
@@ -99,7 +98,7 @@ function list(
     sql.get`
       select count(*) as total from grants
       where tenant = ${tenant} ${andEquals('client', client)} ${andEquals('api', api)}`,
-    (row: GrantRow) => grantOf(tenant, row),
+    grantOf,
   );
 }
 
@@ -118,17 +117,16 @@ function* listFrom(
         ${andEquals('client', client)} ${andEquals('api', api)}
       order by id limit ${limit}`,
   });
-  const items = rows.map((row) => grantOf(tenant, row));
+  const items = rows.map(grantOf);
   return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
 function* create(grant: Grant): Command<Awaited<ReturnType<GrantStore['create']>>> {
-  const { tenant, id, client, api, scope, carriedJson } = grant;
+  const { tenant, client, api } = grant;
   if (!(yield* hasClient(tenant, client))) return { refused: 'unknown_client' };
   if (api !== managementApiId && !(yield* hasApi(tenant, api))) return { refused: 'unknown_api' };
   const inserted = yield* sql.run`
-    insert into grants (tenant, id, client, api, scope, carried)
-    values (${tenant}, ${id}, ${client}, ${api}, ${JSON.stringify(scope)}, ${carriedJson})
+    insert into grants ${valuesOf(tables.grants, rowOf(grant))}
     on conflict (tenant, client, api) do nothing`;
   return inserted === 1 ? { created: grant } : { refused: 'exists' };
 }
@@ -158,10 +156,11 @@ function* update(
   const row = yield* sql.get<{ issuer: string | null }>`
     select issuer from clients where tenant = ${tenant} and id = ${client}`;
   const { scope, carriedJson } = decide(before, { issuer: row?.issuer ?? undefined });
+  const updated = { tenant, id, client, api, scope, ...carriedIn(carriedJson) };
   yield* sql.run`
-    update grants set scope = ${JSON.stringify(scope)}, carried = ${carriedJson}
+    update grants set ${changesOf(tables.grants, rowOf(updated))}
     where tenant = ${tenant} and id = ${id}`;
-  return { updated: { tenant, id, client, api, scope, ...carriedIn(carriedJson) } };
+  return { updated };
 }
 
 /** Returns the grant, which nothing else changes until the commit. */
@@ -170,7 +169,7 @@ function* locked(tenant: number, id: string): Command<Grant | undefined> {
   const row = yield* sql.get<GrantRow>`
     select ${columns} from grants
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
-  return row && grantOf(tenant, row);
+  return row && grantOf(row);
 }
 
 function* remove(

@@ -5,6 +5,9 @@ import type { KeyStore } from '../port/keys.ts';
 import { reportOnce, unlessBroken } from '../rows/broken.ts';
 import type { Seal } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
+import type { RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
+import { columnsOf, valuesOf } from './columns.ts';
 import { type Command, Lock, type On, sql } from './command.ts';
 import { verbatim } from './dialect.ts';
 import { openAll, sealerOf, sealingRow } from './sealing.ts';
@@ -35,7 +38,7 @@ export function createKeyStore(
       const keys = await openAll(opening, (broken) =>
         rows.map((row) => {
           const consequence = `${titles[table]} ${row.kid} of tenant ${tenant} is not used`;
-          return unlessBroken(consequence, broken, () => keyOf(seal, table, tenant, row));
+          return unlessBroken(consequence, broken, () => keyOf(seal, table, row));
         }),
       );
       return keys.filter((key) => key !== undefined);
@@ -65,20 +68,14 @@ export function createKeyStore(
 
 const titles = { signing_keys: 'Signing key', webhook_keys: 'Webhook key' } as const;
 
-interface KeyRow {
-  readonly kid: string;
-  readonly private_jwk: Uint8Array;
-  readonly created_at: Millis;
-  readonly signs_from: Millis;
-  readonly expires_at: Millis | null;
-}
+type KeyRow = RowOf<(typeof tables)[KeyTable]>;
 
 /** Returns a key as the port has it. */
-function keyOf(seal: Seal, table: KeyTable, tenant: number, row: KeyRow): SigningKey {
+function keyOf(seal: Seal, table: KeyTable, row: KeyRow): SigningKey {
   return {
-    tenant,
+    tenant: row.tenant,
     kid: row.kid,
-    privateJwk: seal.open(row.private_jwk, placeOfKey(table, tenant, row.kid)),
+    privateJwk: seal.open(row.private_jwk, placeOfKey(table, row.tenant, row.kid)),
     createdAt: row.created_at,
     signsFrom: row.signs_from,
     expiresAt: row.expires_at ?? undefined,
@@ -91,7 +88,7 @@ function placeOfKey(table: KeyTable, tenant: number, kid: string): Place {
 
 function* list(table: KeyTable, tenant: number, now: Millis): Command<KeyRow[]> {
   return yield* sql.all<KeyRow>`
-    select kid, private_jwk, created_at, signs_from, expires_at from ${verbatim(table)}
+    select ${columnsOf(tables[table])} from ${verbatim(table)}
     where tenant = ${tenant} and (expires_at is null or expires_at > ${now})
     order by number desc`;
 }
@@ -134,16 +131,16 @@ function* addFirst(
   const { tenant, createdAt } = key;
   yield* lockKeys(into.table, tenant);
   const present = yield* list(into.table, tenant, createdAt);
-  if (present.some((row) => opens(into, tenant, row))) return 'present';
+  if (present.some((row) => opens(into, row))) return 'present';
   yield* insert(into, key);
   return 'added';
 }
 
-function opens({ seal, table }: Insertion, tenant: number, row: KeyRow): boolean {
+function opens({ seal, table }: Insertion, row: KeyRow): boolean {
   const key = unlessBroken(
     '',
     () => undefined,
-    () => keyOf(seal, table, tenant, row),
+    () => keyOf(seal, table, row),
   );
   return key !== undefined;
 }
@@ -154,9 +151,8 @@ function* insert(
 ): Command<void> {
   const sealer = sealerOf(seal, yield* sealingRow());
   const sealed = sealer(privateJwk, placeOfKey(table, tenant, kid));
-  yield* sql.run`
-    insert into ${verbatim(table)} (tenant, kid, private_jwk, created_at, signs_from)
-    values (${tenant}, ${kid}, ${sealed}, ${createdAt}, ${signsFrom})`;
+  const row = { tenant, kid, private_jwk: sealed, created_at: createdAt, signs_from: signsFrom };
+  yield* sql.run`insert into ${verbatim(table)} ${valuesOf(tables[table], row)}`;
 }
 
 /** A key that is the newest again, because newer ones were revoked, no longer has an end. */

@@ -3,11 +3,14 @@ import { streamKeyOf } from '../../core/stream-key.ts';
 import type { Node, Offset, StreamRef } from '../../core/types.ts';
 import type { OwnedStream } from '../port/ownership.ts';
 import { type WaitRule, waitRuleOf } from '../port/time.ts';
-import { openedStream, type StreamRow } from '../rows/streams.ts';
+import { openedStream, otherStreamColumns, type StreamRow } from '../rows/streams.ts';
 import { nextDueInMs } from '../rules/due.ts';
 import { keyRowsOf } from '../rules/order.ts';
 import { sendingOf, waitingOf } from '../rules/pause.ts';
 import type { Seal } from '../seal.ts';
+import type { RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
+import { columnsOf } from './columns.ts';
 import { type Command, sql } from './command.ts';
 import { byDue, byStream } from './delivery-indexes.ts';
 import { jsonList, jsonRow, listedRows, listOf } from './dialect.ts';
@@ -25,13 +28,13 @@ export interface OwnedAsk {
   readonly rule: WaitRule;
 }
 
-interface OwnedRow extends StreamRow {
+type RunRow = RowOf<typeof tables.runs>;
+
+interface OwnedRow
+  extends
+    StreamRow,
+    Pick<RunRow, 'epoch' | 'run' | 'cursor' | 'consecutive_failures' | 'total_failures'> {
   readonly tenant_name: string;
-  readonly epoch: number;
-  readonly run: number;
-  readonly cursor: Offset;
-  readonly consecutive_failures: number;
-  readonly total_failures: number;
   readonly now: Millis;
   /** JSON: rows that wait, by kind. */
   readonly due: string | null;
@@ -46,6 +49,8 @@ interface OwnedRow extends StreamRow {
   readonly refused: boolean | number;
 }
 
+const columnsOfStream = columnsOf(tables.streams, { as: 's', without: otherStreamColumns });
+
 /** Returns the current state of those streams that the node owns, in the order of the request. */
 export function* ownedStreams(
   { seal, report }: OwnedDeps,
@@ -53,9 +58,7 @@ export function* ownedStreams(
 ): Command<OwnedStream[]> {
   if (refs.length === 0) return [];
   const rows = yield* sql.all<OwnedRow>`
-    select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.delivery,
-      s.signing_secrets, s.paused_at, s.pause_reason, s.version, s.created_at, s.updated_at,
-      t.name as tenant_name, r.epoch, r.run, r.cursor, r.consecutive_failures, r.total_failures,
+    select ${columnsOfStream}, t.name as tenant_name, r.epoch, r.run, r.cursor, r.consecutive_failures, r.total_failures,
       r.settled_above, r.refused_at is not null as refused, leat_now() as now, (
         select cast(${jsonList}(${jsonRow}(kind, count, first_due_at, last_due_at)) as text)
         from (

@@ -22,6 +22,8 @@ import {
   nextMaterializeStep,
   sentBefore,
 } from '../rules/replay.ts';
+import { tables } from '../tables.ts';
+import { columnsOf } from './columns.ts';
 import { type Command, type On, sql, type Statement, together } from './command.ts';
 import { byReplay } from './delivery-indexes.ts';
 import { Fragment, oneOf, piece, postgresOnly, verbatim } from './dialect.ts';
@@ -106,27 +108,24 @@ function* list(
   { after = '\u007f', take }: Parameters<ReplayStore['list']>[2],
 ): Command<Page<Replay>> {
   const rows = yield* sql.all<ReplayRow>`
-    select ${rowColumns} from replays
+    select ${columns} from replays
     where tenant = ${tenant} and stream = ${stream} and id < ${after}
     order by id desc limit ${take + 1}`;
   const items = rows.slice(0, take).map((row) => replayOf(storedReplayOf(row)));
   return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
 }
 
-/** The columns of a {@link ReplayRow}. */
-const rowColumns = verbatim(`
-  tenant, stream, id, from_offset, position, to_offset, passed, event_types, offsets, matched, sent, failed,
-  status, created_at, finished_at`);
+const columns = columnsOf(tables.replays);
 
 function replayRow(tenant: number, stream: string, id: string): Statement<ReplayRow | undefined> {
   return sql.get`
-    select ${rowColumns} from replays where tenant = ${tenant} and stream = ${stream} and id = ${id}`;
+    select ${columns} from replays where tenant = ${tenant} and stream = ${stream} and id = ${id}`;
 }
 
 /** Returns the row of the replay of a stream that is running or paused. */
 function runningRow(tenant: number, stream: string): Statement<ReplayRow | undefined> {
   return sql.get`
-    select ${rowColumns} from replays where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
+    select ${columns} from replays where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
 }
 
 function* cancel(

@@ -1,11 +1,13 @@
-import type { Millis } from '../../core/clock.ts';
 import { storedNames } from '../../core/name.ts';
 import { managementApiId, type Permission, type Role } from '../../core/types.ts';
 import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
 import { carriedIn } from '../rows/carried.ts';
+import type { RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
+import { columnsOf, valuesOf } from './columns.ts';
 import { type Command, Lock, numberedPage, sql, type Statement, type On } from './command.ts';
-import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf, piece, verbatim } from './dialect.ts';
+import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf, piece } from './dialect.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
 
 /** Creates the store of roles with their permissions; role-members.ts has who holds them. */
@@ -28,33 +30,29 @@ export function createRoleStore({ on }: On): RoleStore {
   };
 }
 
-interface RoleRow {
-  readonly id: string;
-  readonly name: string;
-  readonly description: string;
-  readonly carried: string | null;
-  readonly created_at: Millis;
+type RoleRow = RowOf<typeof tables.roles>;
+const columns = columnsOf(tables.roles);
+
+function roleOf(row: RoleRow): Role {
+  const { tenant, id, name, description, carried, created_at: createdAt } = row;
+  return { tenant, id, name, description, ...carriedIn(carried), createdAt };
 }
 
-/** The columns of a {@link RoleRow}. */
-const columns = verbatim('id, name, description, carried, created_at');
-
-function roleOf(tenant: number, row: RoleRow): Role {
-  const { id, name, description, carried, created_at: createdAt } = row;
-  return { tenant, id, name, description, ...carriedIn(carried), createdAt };
+function rowOf({ carriedJson, createdAt, ...same }: Role): RoleRow {
+  return { ...same, carried: carriedJson ?? null, created_at: createdAt };
 }
 
 function* get(tenant: number, id: string): Command<Role | undefined> {
   const row = yield* sql.get<RoleRow>`
     select ${columns} from roles where tenant = ${tenant} and id = ${id}`;
-  return row && roleOf(tenant, row);
+  return row && roleOf(row);
 }
 
 function* byName(tenant: number, name: string): Command<Role | undefined> {
   const row = yield* sql.get<RoleRow>`
     select ${columns} from roles
     where tenant = ${tenant} and name = ${name}`;
-  return row && roleOf(tenant, row);
+  return row && roleOf(row);
 }
 
 function list(
@@ -69,7 +67,7 @@ function list(
     sql.get`
       select count(*) as total from roles
       where tenant = ${tenant} and ${nameContains(nameFilter)}`,
-    (row) => roleOf(tenant, row),
+    roleOf,
   );
 }
 
@@ -83,12 +81,10 @@ function nameContains(text: string): Fragment {
 }
 
 function* create(role: Role): Command<Awaited<ReturnType<RoleStore['create']>>> {
-  const { tenant, id, name, description, carriedJson, createdAt } = role;
-  yield* lockNames(tenant);
+  yield* lockNames(role.tenant);
   if ((yield* namesakeOf(role)) !== undefined) return { refused: 'name_taken' };
   const inserted = yield* sql.run`
-    insert into roles (tenant, id, name, description, carried, created_at)
-    values (${tenant}, ${id}, ${name}, ${description}, ${carriedJson}, ${createdAt})
+    insert into roles ${valuesOf(tables.roles, rowOf(role))}
     on conflict (tenant, name) do nothing`;
   return inserted === 1 ? { created: role } : { refused: 'name_taken' };
 }
@@ -103,7 +99,7 @@ function* update(
     select ${columns} from roles
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined) return { refused: 'unknown' };
-  const before = roleOf(tenant, row);
+  const before = roleOf(row);
   const { name, description } = decide(before);
   const isRenamed = name !== before.name;
   if (isRenamed && (yield* namesakeOf({ ...before, name })) !== undefined) {

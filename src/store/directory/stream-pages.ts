@@ -7,14 +7,17 @@ import { unlessBroken } from '../rows/broken.ts';
 import {
   type ListedStreamRow,
   listedStreamsOf,
+  otherStreamColumns,
   placeOfStream,
   type StreamRow,
   streamsOf,
   typeNamesBytes,
 } from '../rows/streams.ts';
 import type { Seal } from '../seal.ts';
+import { tables } from '../tables.ts';
+import { columnsOf } from './columns.ts';
 import { type Command, type Lists, PageRead, sql } from './command.ts';
-import { oneOf, verbatim } from './dialect.ts';
+import { oneOf } from './dialect.ts';
 import { openAll } from './sealing.ts';
 
 interface Deps {
@@ -39,11 +42,11 @@ export function createStreamPages(
   };
 }
 
-const listedColumns =
-  'tenant, id, name, status, destination, delivery, paused_at, pause_reason, signing_secrets, version, created_at, updated_at';
-/** The columns of a stream. */
-export const streamColumns = verbatim(`${listedColumns}, subscriptions`);
-const columnsWithoutTypes = verbatim(listedColumns);
+/** The columns of a {@link StreamRow}. */
+export const streamColumns = columnsOf(tables.streams, { without: otherStreamColumns });
+const columnsWithoutTypes = columnsOf(tables.streams, {
+  without: [...otherStreamColumns, 'subscriptions'],
+});
 
 /** Ids rise with their time of creation, so their order is that of creation. */
 async function list(

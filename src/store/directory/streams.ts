@@ -1,16 +1,18 @@
 import type { Millis } from '../../core/clock.ts';
 import { filtersMax } from '../../core/filter.ts';
 import { storedNames } from '../../core/name.ts';
-import { firstSubscription, selectionNow, withoutPassed } from '../../core/subscription.ts';
+import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
 import type { Health, Offset, Pause, Stream } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { ChangeRefused, StreamDecision, StreamStore } from '../port/streams.ts';
 import { reportOnce } from '../rows/broken.ts';
 import type { Run } from '../rows/runs.ts';
-import { placeOfStream, streamOf, type StreamRow } from '../rows/streams.ts';
+import { changesOfStream, isFiltered, streamOf, type StreamRow } from '../rows/streams.ts';
 import { type Changed, enabledAfter, type Enabling, noSwitch } from '../rules/enable.ts';
 import { resumedAt } from '../rules/pause.ts';
 import type { Seal } from '../seal.ts';
+import { tables } from '../tables.ts';
+import { changesOf, valuesOf } from './columns.ts';
 import { type Command, engine, Lock, type On, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
 import { byStream } from './delivery-indexes.ts';
@@ -109,11 +111,11 @@ function* create(
 ): Command<Awaited<ReturnType<StreamStore['create']>>> {
   const { tenant } = stream;
   if (yield* isTaken(stream)) return { refused: 'name_taken' };
-  const [row, sealing] = yield* together(
+  const [counted, sealing] = yield* together(
     sql.get<{ count: number }>`select count(*) as count from streams where tenant = ${tenant}`,
     sealingRow(),
   );
-  if ((row?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
+  if ((counted?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
   const refused = filter === undefined ? undefined : yield* filterRefused(tenant);
   if (refused !== undefined) return { refused };
   const created: Stream = {
@@ -121,36 +123,19 @@ function* create(
     subscriptions: firstSubscription({ types, filter }),
     version: 1,
   };
-  const { destination, signingSecrets } = sealedOf(created, sealerOf(deps.seal, sealing));
+  const { id, createdAt } = created;
+  const changes = changesOfStream(created, sealerOf(deps.seal, sealing));
+  const row = { tenant, id, created_at: createdAt, ...changes };
   yield* together(
     keepLog(tenant),
-    sql.run`
-      insert into streams (tenant, id, name, status, subscriptions, filtered, destination,
-        certificate_expires_at, delivery, signing_secrets, version, created_at, updated_at)
-      values (${tenant}, ${created.id}, ${created.name}, ${created.status},
-        ${JSON.stringify(created.subscriptions)}, ${isFiltered(created)}, ${destination},
-        ${certificateExpiry(created)}, ${deliveryText(created)}, ${signingSecrets},
-        ${created.version}, ${created.createdAt}, ${created.updatedAt})`,
+    sql.run`insert into streams ${valuesOf(tables.streams, row)}`,
     sql.run`
       insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch,
         first_offset)
-      select id, ${created.id}, ${firstCursor(cursor)}, 1, 0, 0, 0, ${firstCursor(cursor)}
+      select id, ${id}, ${firstCursor(cursor)}, 1, 0, 0, 0, ${firstCursor(cursor)}
       from tenants where id = ${tenant}`,
   );
   return { created };
-}
-
-function deliveryText({ delivery }: Pick<Stream, 'delivery'>): string | null {
-  return delivery === undefined ? null : JSON.stringify(delivery);
-}
-
-/** Returns when the certificate expires, for the column outside of the sealed destination. */
-function certificateExpiry({ destination }: Pick<Stream, 'destination'>): Millis | null {
-  return destination.clientCertificate?.expiresAt ?? null;
-}
-
-function isFiltered({ subscriptions }: Pick<Stream, 'subscriptions'>): 0 | 1 {
-  return selectionNow(subscriptions).filter === undefined ? 0 : 1;
 }
 
 /**
@@ -178,16 +163,6 @@ function* selectionRefused(
 }
 
 type Sealer = ReturnType<typeof sealerOf>;
-
-function sealedOf(stream: Stream, sealer: Sealer) {
-  return {
-    destination: sealer(JSON.stringify(stream.destination), placeOfStream(stream, 'destination')),
-    signingSecrets: sealer(
-      JSON.stringify(stream.signingSecrets),
-      placeOfStream(stream, 'signing_secrets'),
-    ),
-  };
-}
 
 /**
  * Returns whether another stream has the name. Until the commit no other command takes a name or
@@ -285,18 +260,11 @@ function* switched(
 }
 
 function writeStream(stream: Stream, sealer: Sealer, now: Millis): Statement<number> {
-  const { destination, signingSecrets } = sealedOf(stream, sealer);
-  const expiresAt = certificateExpiry(stream);
+  const changes = changesOfStream(stream, sealer);
   return sql.run`
-    update streams set name = ${stream.name}, status = ${stream.status},
-      subscriptions = ${JSON.stringify(stream.subscriptions)}, filtered = ${isFiltered(stream)},
-      destination = ${destination}, delivery = ${deliveryText(stream)},
-      certificate_expires_at = ${expiresAt},
-      certificate_reported = case when certificate_expires_at = ${expiresAt}
+    update streams set ${changesOf(tables.streams, changes)},
+      certificate_reported = case when certificate_expires_at = ${changes.certificate_expires_at}
         then certificate_reported end,
-      signing_secrets = ${signingSecrets},
-      version = ${stream.version}, updated_at = ${stream.updatedAt},
-      paused_at = ${stream.paused?.at}, pause_reason = ${stream.paused?.reason},
       disabled_reason = case when cast(${stream.status} as text) = 'enabled' then null
         when status = 'enabled' then 'by_hand' else disabled_reason end,
       disabled_since = case when cast(${stream.status} as text) = 'enabled' then null

@@ -1,4 +1,3 @@
-import type { Millis } from '../../core/clock.ts';
 import { storedForms } from '../../core/mailbox.ts';
 import { storedNames } from '../../core/name.ts';
 import type { KeyedSerialQueue } from '../../core/serial-queue.ts';
@@ -6,6 +5,9 @@ import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Page } from '../port/page.ts';
 import type { UserQuery, UserSort, UserStore } from '../port/users.ts';
+import type { NewRowOf, RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
+import { changesOf, columnsOf, valuesOf } from './columns.ts';
 import { type Command, engine, Lock, type On, PageRead, sql, type Statement } from './command.ts';
 import { forUpdate, Fragment, oneOf, piece, unlocked, verbatim } from './dialect.ts';
 
@@ -77,20 +79,12 @@ async function write<T extends object>(
   return result;
 }
 
-export interface UserRow {
-  readonly id: string;
-  readonly connection: string;
-  readonly email: string;
-  readonly username: string | null;
-  readonly password_hash: string;
-  readonly profile: string;
-  readonly created_at: Millis;
-  readonly updated_at: Millis;
-}
+type UserRow = RowOf<typeof tables.users>;
+const columns = columnsOf(tables.users);
 
-function userOf(tenant: number, row: UserRow): User {
+function userOf(row: UserRow): User {
   return {
-    tenant,
+    tenant: row.tenant,
     id: row.id,
     connection: row.connection,
     email: row.email,
@@ -102,18 +96,32 @@ function userOf(tenant: number, row: UserRow): User {
   };
 }
 
+function rowOf(user: User): NewRowOf<typeof tables.users> {
+  return {
+    tenant: user.tenant,
+    id: user.id,
+    connection: user.connection,
+    email: user.email,
+    username: user.username,
+    password_hash: user.passwordHash,
+    profile: user.profileJson,
+    created_at: user.createdAt,
+    updated_at: user.updatedAt,
+  };
+}
+
 function* get(tenant: number, id: string, lock: Fragment = unlocked): Command<User | undefined> {
   const row = yield* sql.get<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    select ${columns}
     from users where tenant = ${tenant} and id = ${id} ${lock}`;
-  return row && userOf(tenant, row);
+  return row && userOf(row);
 }
 
 function* byEmail(tenant: number, email: string): Command<User[]> {
   const rows = yield* sql.all<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    select ${columns}
     from users where tenant = ${tenant} and email ${oneOf(storedForms(email))} order by id`;
-  return rows.map((row) => userOf(tenant, row));
+  return rows.map(userOf);
 }
 
 function* listFrom(
@@ -126,11 +134,11 @@ function* listFrom(
     columns: ['profile'],
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
-      select id, connection, email, username, password_hash, profile, created_at, updated_at
+      select ${columns}
       from users where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
       order by id limit ${limit}`,
   });
-  const items = rows.map((row) => userOf(tenant, row));
+  const items = rows.map(userOf);
   return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
@@ -142,7 +150,7 @@ function* list(tenant: number, query: UserQuery): Command<Awaited<ReturnType<Use
     ? yield* sql.get<{ total: number }>`
         select count(*) as total from users where tenant = ${tenant}`
     : undefined;
-  return { items: page.rows.map((row) => userOf(tenant, row)), total: count?.total ?? 0 };
+  return { items: page.rows.map(userOf), total: count?.total ?? 0 };
 }
 
 /** Returns `undefined` where all users would have to be sorted and there are too many. */
@@ -178,7 +186,7 @@ export function usersIn(
   { tenant, limit, offset }: Readonly<Record<'tenant' | 'limit' | 'offset', number>>,
 ): Statement<UserRow[]> {
   return sql.all`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    select ${columns}
     from users where tenant = ${tenant}
     order by ${verbatim(order)} limit ${limit} offset ${offset}`;
 }
@@ -198,7 +206,7 @@ interface SortQuery {
  */
 function sortedUsers({ tenant, field, descending, take, skip }: SortQuery): Statement<UserRow[]> {
   return sql.all<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    select ${columns}
     from ${withValue(tenant, field)}
     order by ${byValue(descending)}, id
     limit ${take} offset ${skip}`;
@@ -261,14 +269,9 @@ const unknown = { refused: 'unknown' } as const;
 const duplicate = { refused: 'duplicate' } as const;
 
 function* create(user: User): Command<Awaited<ReturnType<UserStore['create']>>> {
-  const { tenant, id, connection, email, username, passwordHash, profileJson } = user;
   if (yield* clashes(user)) return duplicate;
   const inserted = yield* sql.run`
-    insert into users (tenant, id, connection, email, username, password_hash, profile, created_at,
-      updated_at)
-    values (${tenant}, ${id}, ${connection}, ${email}, ${username}, ${passwordHash},
-      ${profileJson}, ${user.createdAt}, ${user.updatedAt})
-    on conflict do nothing`;
+    insert into users ${valuesOf(tables.users, rowOf(user))} on conflict do nothing`;
   return inserted === 0 ? duplicate : { created: user };
 }
 
@@ -283,13 +286,12 @@ function* update(
   before: User,
   after: User,
 ): Command<{ updated: User } | { refused: 'duplicate' } | undefined> {
-  const { tenant, id, email, username, passwordHash, profileJson, updatedAt } = after;
+  const { tenant, id, email, username } = after;
   if (!(yield* isUnchanged(before))) return undefined;
   const isRenamed = email !== before.email || username !== before.username;
   if (isRenamed && (yield* clashes(after, before))) return duplicate;
   yield* sql.run`
-    update users set email = ${email}, username = ${username}, password_hash = ${passwordHash},
-      profile = ${profileJson}, updated_at = ${updatedAt}
+    update users set ${changesOf(tables.users, rowOf(after))}
     where tenant = ${tenant} and id = ${id}`;
   return { updated: after };
 }

@@ -4,32 +4,32 @@ import type {
   Destination,
   SigningSecret,
   Stream,
-  StreamStatus,
   Subscription,
 } from '../../core/types.ts';
 import { mapInSlices } from '../../core/slices.ts';
+import { selectionNow } from '../../core/subscription.ts';
 import type { ListedStream } from '../port/streams.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
+import type { ChangeOf, RowOf } from '../table.ts';
+import type { tables } from '../tables.ts';
 import type { Seal } from '../seal.ts';
 import { unlessBroken } from './broken.ts';
 
-/** The columns of a stream. */
-export interface StreamRow {
-  readonly tenant: number;
-  readonly id: string;
-  readonly name: string;
-  readonly status: StreamStatus;
-  readonly subscriptions: string;
-  readonly destination: Uint8Array;
-  /** JSON. */
-  readonly delivery: string | null;
-  readonly paused_at: Millis | null;
-  readonly pause_reason: string | null;
-  readonly signing_secrets: Uint8Array;
-  readonly version: number;
-  readonly created_at: Millis;
-  readonly updated_at: Millis;
-}
+/** The columns of `streams` for searches, for the alerts that were sent, and for how a stream was disabled. */
+export const otherStreamColumns = [
+  'filtered',
+  'certificate_expires_at',
+  'certificate_reported',
+  'disabled_at',
+  'disabled_reason',
+  'disabled_since',
+  'disabled_code',
+  'lag_reported',
+  'lag_at',
+] as const;
+
+/** The columns that make a stream. */
+export type StreamRow = Omit<RowOf<typeof tables.streams>, (typeof otherStreamColumns)[number]>;
 
 export type ListedStreamRow = Omit<StreamRow, 'subscriptions'>;
 
@@ -56,6 +56,31 @@ function listedStreamOf(seal: Seal, row: ListedStreamRow): ListedStream {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+/** Returns the columns with which a stream is written, except for those that never change. */
+export function changesOfStream(stream: Stream, seal: (text: string, place: Place) => Uint8Array) {
+  const sealed = (column: 'destination' | 'signing_secrets', value: unknown): Uint8Array =>
+    seal(JSON.stringify(value), placeOfStream(stream, column));
+  return {
+    name: stream.name,
+    status: stream.status,
+    subscriptions: JSON.stringify(stream.subscriptions),
+    filtered: isFiltered(stream),
+    destination: sealed('destination', stream.destination),
+    certificate_expires_at: stream.destination.clientCertificate?.expiresAt,
+    delivery: stream.delivery && JSON.stringify(stream.delivery),
+    paused_at: stream.paused?.at,
+    pause_reason: stream.paused?.reason,
+    signing_secrets: sealed('signing_secrets', stream.signingSecrets),
+    version: stream.version,
+    updated_at: stream.updatedAt,
+  } satisfies ChangeOf<typeof tables.streams>;
+}
+
+/** Returns 1 for a stream that has a filter now. */
+export function isFiltered({ subscriptions }: Pick<Stream, 'subscriptions'>): 0 | 1 {
+  return selectionNow(subscriptions).filter === undefined ? 0 : 1;
 }
 
 function pausedOf({

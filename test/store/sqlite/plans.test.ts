@@ -146,6 +146,7 @@ function inSqlite(value: string): string {
     return '(select ? as stream, ? as code, ? as count, ? as last_event)';
   if (value === 'eachDelivery') return 'cross join deliveries d where';
   if (value === 'rowColumns') return 'd.event_id';
+  if (value === 'columnsOfStream') return 's.*';
   const isEmpty =
     /^(?:entryAt\(|forUpdate$|newDays\(|daysOf\(|dayColumns?$|dayOfEvent$|inDays$|endOfEach$|columns$)/;
   return isEmpty.test(value) ? '' : '?';
