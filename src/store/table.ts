@@ -52,14 +52,13 @@ export const boolean = () => columnOf<number | boolean>('boolean');
 export const sealed = () => ({ ...bytes(), isSealed: true }) as const;
 export const numbered = () => ({ ...defaulted(integer()), isNumbered: true }) as const;
 
-export const orNull = <Value>(column: Column<Value>): Column<Value | null, true> => ({
-  kind: column.kind,
+export const orNull = <Value>({ kind }: Column<Value>): Column<Value | null, true> => ({
+  kind,
   isNullable: true,
   isOptional: true,
 });
 export const defaulted = <Value>(column: Column<Value>): Column<Value, true> => ({
-  kind: column.kind,
-  isNullable: column.isNullable,
+  ...column,
   isOptional: true,
 });
 export const leftOut = <C extends Column>(column: C) => ({ ...column, isLeftOut: true }) as const;

@@ -1,3 +1,4 @@
+import type { AuditType } from '../core/audit-log.ts';
 import type { Replay, StreamStatus } from '../core/types.ts';
 import { dayMs } from '../core/units.ts';
 import { accessTables } from './access-tables.ts';
@@ -123,21 +124,11 @@ export const tables = {
   },
   event_types: {
     keyColumns: 2,
-    columns: {
-      tenant: integer(),
-      type: text(),
-      last_offset: offset(),
-      last_seen_at: millis(),
-    },
+    columns: { tenant: integer(), type: text(), last_offset: offset(), last_seen_at: millis() },
   },
   delivery_stats_sums: {
     keyColumns: 1,
-    columns: {
-      unit: text(),
-      starts_at: millis(),
-      last_tenant: integer(),
-      last_stream: text(),
-    },
+    columns: { unit: text(), starts_at: millis(), last_tenant: integer(), last_stream: text() },
   },
   skipped_ranges: {
     keyColumns: 3,
@@ -351,7 +342,7 @@ export const tables = {
       tenant: integer(),
       id: text(),
       at: millis(),
-      type: text(),
+      type: text<AuditType>(),
       description: text(),
       client: orNull(text()),
       client_name: orNull(text()),

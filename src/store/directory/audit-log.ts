@@ -13,6 +13,9 @@ import type { Millis } from '../../core/clock.ts';
 import type { AuditFilter, AuditLogStore } from '../port/audit-log.ts';
 import type { Page } from '../port/page.ts';
 import type { StepQuery } from '../port/upkeep.ts';
+import type { RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
+import { columnsOf } from './columns.ts';
 import { type Command, sql, type Statement, together, type On } from './command.ts';
 import { andEquals, listed, oneOf, oneOfNumbers, verbatim } from './dialect.ts';
 
@@ -69,20 +72,11 @@ function compareTexts(one: { readonly id: string }, other: { readonly id: string
   return one.id < other.id ? -1 : 1;
 }
 
-interface EntryRow extends AuditKey {
-  readonly type: AuditType;
-  readonly description: string;
-  readonly client: string | null;
-  readonly client_name: string | null;
-  readonly ip: string | null;
-  readonly user_agent: string | null;
-  readonly details: string;
-  readonly count: number;
-}
+type EntryRow = RowOf<typeof tables.audit_log>;
 
-function entryOf(tenant: number, row: EntryRow): RecordedEntry {
+function entryOf(row: EntryRow): RecordedEntry {
   return {
-    tenant,
+    tenant: row.tenant,
     id: row.id,
     at: row.at,
     type: row.type,
@@ -104,9 +98,8 @@ function* get(tenant: number, id: string): Command<RecordedEntry | undefined> {
 /** Returns the entries with these ids, newest first. */
 function* entriesOf(tenant: number, ids: readonly string[]): Command<RecordedEntry[]> {
   const rows = yield* sql.all<EntryRow>`
-    select id, at, type, description, client, client_name, ip, user_agent, details, count
-    from audit_log where tenant = ${tenant} and id ${oneOf(ids)}`;
-  return rows.toSorted(newestFirst).map((row) => entryOf(tenant, row));
+    select ${columnsOf(tables.audit_log)} from audit_log where tenant = ${tenant} and id ${oneOf(ids)}`;
+  return rows.toSorted(newestFirst).map(entryOf);
 }
 
 function* list(

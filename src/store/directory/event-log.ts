@@ -3,6 +3,8 @@ import type { LogEvent, Offset } from '../../core/types.ts';
 import type { EventLogStore, FoundEvent, NewestEvents, NewestQuery } from '../port/event-log.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import { deliveredEventOf, type EventColumns, traced } from '../rows/delivered-event.ts';
+import type { RowOf } from '../table.ts';
+import type { tables } from '../tables.ts';
 import { type Command, PageRead, sql, type Statement } from './command.ts';
 import { oneOf, perDialect, postgresOnly } from './dialect.ts';
 import { createEventDeliveries, type EventDeliveryDeps } from './event-deliveries.ts';
@@ -31,15 +33,7 @@ export function createEventLogStore(deps: EventLogDeps): EventLogStore {
   };
 }
 
-interface EventRow {
-  readonly offset: Offset;
-  readonly id: string;
-  readonly type: string;
-  readonly time: Millis;
-  readonly published_at: Millis;
-  readonly body: string;
-  readonly trace: string | null;
-}
+type EventRow = Omit<RowOf<typeof tables.events>, 'tenant' | 'content'>;
 
 /** Offsets that one query scans for events of some types: some milliseconds. */
 const scanMax = 2_000;

@@ -1,8 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Offset } from '../../core/types.ts';
 import type { Page } from '../port/page.ts';
 import type { SkippedRange, StreamStore } from '../port/streams.ts';
 import type { PassedOver } from '../rules/enable.ts';
+import type { RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
+import { columnsOf } from './columns.ts';
 import { type Command, sql, type Statement, type On } from './command.ts';
 import type { CountedSkipped } from './skipped.ts';
 
@@ -50,22 +52,14 @@ export function removeSkipped(tenant: number, stream: string): Statement<number>
   return sql.run`delete from skipped_ranges where tenant = ${tenant} and stream = ${stream}`;
 }
 
-interface RangeRow {
-  readonly from_offset: Offset;
-  readonly to_offset: Offset;
-  readonly events: number | null;
-  readonly at_least: number;
-  readonly skipped_at: Millis;
-}
-
 function* list(
   tenant: number,
   stream: string,
   { after, take }: Parameters<StreamStore['skipped']>[2],
 ): Command<Page<SkippedRange>> {
   const before = after === undefined ? Number.MAX_SAFE_INTEGER : Number(after);
-  const rows = yield* sql.all<RangeRow>`
-    select from_offset, to_offset, events, at_least, skipped_at from skipped_ranges
+  const rows = yield* sql.all<RowOf<typeof tables.skipped_ranges>>`
+    select ${columnsOf(tables.skipped_ranges)} from skipped_ranges
     where tenant = ${tenant} and stream = ${stream} and from_offset < ${before}
     order by from_offset desc limit ${take + 1}`;
   const items = rows.slice(0, take).map((row) => ({

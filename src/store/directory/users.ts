@@ -112,15 +112,13 @@ function rowOf(user: User): NewRowOf<typeof tables.users> {
 
 function* get(tenant: number, id: string, lock: Fragment = unlocked): Command<User | undefined> {
   const row = yield* sql.get<UserRow>`
-    select ${columns}
-    from users where tenant = ${tenant} and id = ${id} ${lock}`;
+    select ${columns} from users where tenant = ${tenant} and id = ${id} ${lock}`;
   return row && userOf(row);
 }
 
 function* byEmail(tenant: number, email: string): Command<User[]> {
   const rows = yield* sql.all<UserRow>`
-    select ${columns}
-    from users where tenant = ${tenant} and email ${oneOf(storedForms(email))} order by id`;
+    select ${columns} from users where tenant = ${tenant} and email ${oneOf(storedForms(email))} order by id`;
   return rows.map(userOf);
 }
 
@@ -134,8 +132,7 @@ function* listFrom(
     columns: ['profile'],
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
-      select ${columns}
-      from users where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
+      select ${columns} from users where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
       order by id limit ${limit}`,
   });
   const items = rows.map(userOf);
@@ -186,8 +183,7 @@ export function usersIn(
   { tenant, limit, offset }: Readonly<Record<'tenant' | 'limit' | 'offset', number>>,
 ): Statement<UserRow[]> {
   return sql.all`
-    select ${columns}
-    from users where tenant = ${tenant}
+    select ${columns} from users where tenant = ${tenant}
     order by ${verbatim(order)} limit ${limit} offset ${offset}`;
 }
 
