@@ -209,7 +209,7 @@ describe('the text of a response', { concurrency: 4 }, () => {
       }
       await publish(leat, type);
       const message = await waitForError(leat, stream.id);
-      assert.match(message, /^400 - you sent .*\*\*\*.* \*\*\* \*\*\* \*\*\*\.$/);
+      assert.equal(message, '400 - (not stored: the response repeats a secret of the stream)');
       const basic = Buffer.from('ada:the-password').toString('base64');
       for (const secret of [...secrets, basic]) {
         assert.ok(!message.includes(secret), message);
