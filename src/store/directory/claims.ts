@@ -62,6 +62,7 @@ function* takeFree(
     from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
     where r.owner is null and ${isAmong(among)} and ${needsOwner}
     order by r.tenant, r.stream limit ${take} ${forTaking}`;
+  if (free.length === 0) return free;
   yield* sql.run`
     update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${number}, unseen = ${false}
     where (tenant, stream) in ${amongStreams(free)}`;

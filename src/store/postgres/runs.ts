@@ -1,6 +1,6 @@
 import { streamKeyOf } from '../../core/stream-key.ts';
 import { firstChangeFrom } from '../../core/subscription.ts';
-import type { Offset, Subscription, StreamRef, Node } from '../../core/types.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
 import { type Run as AnyRun, runOf, type RunRow } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
 
@@ -41,20 +41,4 @@ export function cursorMax(run: Run, version: number): Offset {
   if (version === run.version) return Infinity;
   const subscriptions = JSON.parse(run.subscriptions) as Subscription[];
   return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;
-}
-
-/** Records that the stream was changed: its owner has to read it again. */
-export async function noteChanges(tx: Queries, refs: readonly StreamRef[]): Promise<void> {
-  await tx.run`
-    update runs set unseen = true
-    where owner is not null and (tenant, stream) in (select * from unnest(
-      ${numbers(refs.map(({ tenant }) => tenant))}::int[],
-      ${refs.map(({ stream }) => stream)}::text[]))`;
-}
-
-/** Returns whether the node is alive in this incarnation; a former one may not write any more. */
-export async function isPresent(tx: Queries, node: Node): Promise<boolean> {
-  const row = await tx.get`
-    select 1 from nodes where id = ${node.id} and incarnation = ${node.incarnation}`;
-  return row !== undefined;
 }

@@ -3,6 +3,8 @@ import { streamKeyOf } from '../../core/stream-key.ts';
 import type { HealthLimits, Node, StreamRef } from '../../core/types.ts';
 import { dayMs, hourMs } from '../../core/units.ts';
 import { record } from '../directory/audit-log.ts';
+import { isPresent } from '../directory/nodes.ts';
+import { noteChanges } from '../directory/runs.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
@@ -22,15 +24,7 @@ import { type Database, numbers, type Queries, withCommit } from './database.ts'
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { type PendingWrites, recordOutcomes } from './pending-writes.ts';
 import { changeRows, readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
-import {
-  cursorMax,
-  isPresent,
-  type LockedRow,
-  noteChanges,
-  type Run,
-  runsByKey,
-  writeRuns,
-} from './runs.ts';
+import { cursorMax, type LockedRow, type Run, runsByKey, writeRuns } from './runs.ts';
 
 /**
  * Creates the command that records a batch of attempts: two round trips, the second one with the
@@ -53,7 +47,7 @@ export function createSettle(deps: {
         ]);
         const owned = settlements.map((settlement) => ownedRun(runs, node, settlement));
         if (!begun) {
-          const isOwner = await isPresent(tx, node);
+          const isOwner = await runCommand(tx, isPresent(node));
           return settlements.map((each, index) =>
             recordedBefore(isOwner ? owned[index] : undefined, each),
           );
@@ -238,7 +232,7 @@ async function disable(
       ${runs.map(({ stream }) => stream)}::text[], ${reasons}::text[]) as u(tenant, stream, reason)
     join runs r on r.tenant = u.tenant and r.stream = u.stream
     where s.tenant = u.tenant and s.id = u.stream`;
-  await noteChanges(tx, runs);
+  await runCommand(tx, noteChanges(runs)[Symbol.iterator]());
 }
 
 /** Records in the audit log which streams a batch disabled. */
