@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
+import { stallMsDefault } from './wait.ts';
 
 /** A running Chromium. */
 export interface RunningBrowser {
@@ -32,12 +33,14 @@ export async function startBrowser(): Promise<RunningBrowser> {
     const { default: unpacked } = await import('@sparticuz/chromium');
     const browser = await chromium.launch({
       executablePath: installed ?? (await unpacked.executablePath()),
+      timeout: stallMsDefault,
       args: [
         // As root and in containers Chromium has no sandbox of its own; it sees our pages alone.
         '--no-sandbox',
         '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1',
       ],
     });
+    browser.on('context', (context) => context.setDefaultTimeout(stallMsDefault));
     return {
       browser,
       close: async () => {

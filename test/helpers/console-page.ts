@@ -168,9 +168,6 @@ export interface OpenConsole {
   errors(): readonly string[];
 }
 
-/** Long enough for a machine that other programs keep busy. */
-const timeoutMs = 20_000;
-
 /** Opens the console of an installation and signs in; the tab closes with the scope. */
 export async function openTab(
   scope: Scope,
@@ -196,7 +193,6 @@ export async function openTab(
   scope.after(() => context.close());
   await context.addInitScript({ content: countPresses });
   const page = await context.newPage();
-  page.setDefaultTimeout(timeoutMs);
   const errors: string[] = [];
   page.on('console', (line) => {
     if (line.type() === 'error') errors.push(`${line.text()} ${line.location().url}`);

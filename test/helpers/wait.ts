@@ -14,8 +14,8 @@ export interface WaitOptions {
   readonly intervalMsMax?: number;
 }
 
-/** Long enough for a machine that eight other programs keep busy. */
-const stallMsDefault = 90_000;
+/** Ends what hangs: long enough for a machine that eight other programs keep busy. */
+export const stallMsDefault = 90_000;
 /** A process that was stopped for a while polls again before it gives up. */
 const stallPollsMin = 50;
 const intervalMs = { first: 5, growth: 1.2, max: 100 };
