@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { dayMs, dayOf } from '../src/core/units.ts';
-import { makeDays } from '../src/store/postgres/partitions.ts';
+import { makeDays } from '../src/store/engine/postgres/partitions.ts';
 import { addStream, type TempStore, withStore } from './leat.ts';
 import { withClient } from './postgres.ts';
 

@@ -88,8 +88,9 @@ describe('small files', () => {
 describe('migrations', () => {
   for (const engine of ['sqlite', 'postgres']) {
     test(`the migrations of ${engine} are numbered without a gap, each number once`, () => {
-      const names = globSync('*.sql', { cwd: new URL(`store/${engine}/migrations/`, src) });
+      const names = globSync('*.sql', { cwd: new URL(`store/engine/${engine}/migrations/`, src) });
       const numbers = names.map((name) => Number(name.slice(0, 4))).toSorted((a, b) => a - b);
+      assert.notEqual(numbers.length, 0);
       assert.deepEqual(
         numbers,
         numbers.map((_, index) => (numbers[0] ?? 0) + index),
@@ -112,13 +113,13 @@ describe('the dependency rule', () => {
     ['schemas/streams.ts', "import { cursorOf } from '../core/page.ts';"],
     ['schemas/streams.ts', "import type { Store } from '../store/port/store.ts';"],
     ['schemas/streams.ts', "import { readFileSync } from 'node:fs';"],
-    ['store/port/store.ts', "import { openSqlite } from '../sqlite/open.ts';"],
+    ['store/port/store.ts', "import { openSqlite } from '../engine/sqlite/open.ts';"],
     ['store/migrate.ts', "import { DatabaseSync } from 'node:sqlite';"],
-    ['store/sqlite/log.ts', "import { where } from '../postgres/where.ts';"],
-    ['store/postgres/log.ts', "import { where } from '../sqlite/where.ts';"],
-    ['store/postgres/log.ts', "import { DatabaseSync } from 'node:sqlite';"],
-    ['store/sqlite/log.ts', "import { Pool } from 'pg';"],
-    ['store/sqlite/log.ts', "import { createRunner } from '../../delivery/runner.ts';"],
+    ['store/engine/sqlite/log.ts', "import { where } from '../postgres/where.ts';"],
+    ['store/engine/postgres/log.ts', "import { where } from '../sqlite/where.ts';"],
+    ['store/engine/postgres/log.ts', "import { DatabaseSync } from 'node:sqlite';"],
+    ['store/engine/sqlite/log.ts', "import { Pool } from 'pg';"],
+    ['store/engine/sqlite/log.ts', "import { createRunner } from '../../../delivery/runner.ts';"],
     ['delivery/runner.ts', "import { Pool } from 'undici';"],
     ['delivery/runner.ts', "import { openStore } from '../store/open.ts';"],
     ['delivery/runner.ts', "import { createServer } from 'node:http';"],
@@ -162,8 +163,8 @@ describe('the dependency rule', () => {
     ['schemas/streams.ts', "import { Compile } from 'typebox/compile';"],
     ['schemas/streams.ts', "import type { EventStream } from '../core/types.ts';"],
     ['store/open.ts', "import { openSqlite } from './sqlite/open.ts';"],
-    ['store/sqlite/log.ts', "import { DatabaseSync } from 'node:sqlite';"],
-    ['store/sqlite/log.ts', "import type { Log } from '../port/log.ts';"],
+    ['store/engine/sqlite/log.ts', "import { DatabaseSync } from 'node:sqlite';"],
+    ['store/engine/sqlite/log.ts', "import type { Log } from '../../port/log.ts';"],
     ['delivery/runner.ts', "import type { Store } from '../store/port/store.ts';"],
     ['delivery/http/http-connection.ts', "import { Agent } from 'undici';"],
     ['auth/keys.ts', "import { SignJWT } from 'jose';"],

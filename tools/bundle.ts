@@ -98,7 +98,7 @@ async function bundleEntries(
 
 /** Copies the files that are not modules: `src/core/asset.ts` reads them by name. */
 async function copyAssets(folder: URL): Promise<void> {
-  for (const path of await glob(['store/*/migrations/*.sql', 'api/reference/*'], sources)) {
+  for (const path of await glob(['store/engine/*/migrations/*.sql', 'api/reference/*'], sources)) {
     if (!path.endsWith('.ts')) await copyFileTo(new URL(path, sources), new URL(path, folder));
   }
   for (const path of await glob(['console.html*', 'assets/*'], built)) {

@@ -33,7 +33,7 @@ const shared: Readonly<Record<string, number>> = {
   'test/delivery': 16,
   'test/delivery/http': 16,
   'test/delivery/prefetch': 16,
-  'test/store/directory': 16,
+  'test/store/commands': 16,
   'test/store/postgres': 8,
 };
 

@@ -1,7 +1,7 @@
 import { open, stat } from 'node:fs/promises';
 import type { Admin, Caller } from '../program/admin.ts';
 import type { RandomBytes } from '../core/clock.ts';
-import { checkCopy } from '../store/sqlite/copy-check.ts';
+import { checkCopy } from '../store/engine/sqlite/copy-check.ts';
 import { bytesText } from './table.ts';
 import { createFile } from '../files/new-file.ts';
 

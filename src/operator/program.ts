@@ -294,7 +294,7 @@ async function vacuum(deps: OperatorDeps): Promise<void> {
     );
   }
   refuseMissingStore(config);
-  const { vacuum: vacuumFile } = await import('../store/sqlite/vacuum.ts');
+  const { vacuum: vacuumFile } = await import('../store/engine/sqlite/vacuum.ts');
   const { bytesText } = await import('./table.ts');
   deps.terminal.note('Rewriting the file; this takes about a second per 100 MB …');
   const { before, after } = vacuumFile({ ...store, file: store.file });

@@ -9,7 +9,7 @@ import { readSecretKeys } from '../files/data-folder.ts';
 import { openStore } from '../store/open.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamPosition } from '../store/port/overview.ts';
-import { checkCopy } from '../store/sqlite/copy-check.ts';
+import { checkCopy } from '../store/engine/sqlite/copy-check.ts';
 import { bytesText, type Column, countText, tableOf } from './table.ts';
 import { giveToFolderOwner } from '../files/folder-owner.ts';
 import { createFile, requireAbsent } from '../files/new-file.ts';

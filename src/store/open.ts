@@ -44,12 +44,12 @@ export async function openStore({
   ...rest
 }: StoreOptions): Promise<Store> {
   if (location.engine === 'postgres') {
-    const { openPostgresStore } = await import('./postgres/store.ts');
+    const { openPostgresStore } = await import('./engine/postgres/store.ts');
     return openPostgresStore(location.url, { ...rest, defer, report, connectionsMax });
   }
   const { path } = location;
   const file = 'file' in location ? location.file : path === ':memory:' ? undefined : path;
-  const { openSqliteStore } = await import('./sqlite/store.ts');
+  const { openSqliteStore } = await import('./engine/sqlite/store.ts');
   return openSqliteStore({ path, file }, { ...rest, defer, report });
 }
 

@@ -16,7 +16,7 @@ import { firstCredentialsVersion } from '../../src/core/clients.ts';
 import type { Clock, Millis, RandomBytes } from '../../src/core/clock.ts';
 import type { Client, SigningKey, Tenant } from '../../src/core/types.ts';
 import type { StoreTime } from '../../src/store/port/time.ts';
-import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
+import { createGuardedTime } from '../../src/store/engine/sqlite/guarded-time.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 import { openMemoryCopy } from '../helpers/sqlite.ts';

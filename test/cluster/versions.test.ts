@@ -182,7 +182,7 @@ describe('the version before, on the same store', () => {
 });
 
 /** Leat promises from the first schema on that a version runs together with the next one. */
-const firstSchema = 'src/store/postgres/migrations/0049_baseline.sql';
+const firstSchema = 'src/store/engine/postgres/migrations/0049_baseline.sql';
 
 /**
  * Returns LEAT_TEST_BEFORE, or the newest tag of a version before the present commit that has the first

@@ -88,7 +88,7 @@ const ASSERT = ['node:assert', 'node:assert/strict'];
 /** Code that both engines import; neither imports the other. */
 const ENGINE_SHARED = [
   'store/*.ts',
-  'store/directory/',
+  'store/commands/',
   'store/migrate-store/',
   'store/port/',
   'store/rows/',
@@ -117,7 +117,7 @@ const rules: readonly Rule[] = [
   { files: 'store/port/', own: ['core/'], builtins: [] },
   // Commands of both engines: what they do not share comes as an argument.
   {
-    files: 'store/directory/',
+    files: 'store/commands/',
     own: [
       'core/',
       'store/port/',
@@ -133,8 +133,8 @@ const rules: readonly Rule[] = [
     packages: ['lru-cache'],
     builtins: [],
   },
-  { files: 'store/sqlite/', own: ['core/', ...ENGINE_SHARED], packages: ['node:sqlite'] },
-  { files: 'store/postgres/', own: ['core/', ...ENGINE_SHARED], packages: ['pg'] },
+  { files: 'store/engine/sqlite/', own: ['core/', ...ENGINE_SHARED], packages: ['node:sqlite'] },
+  { files: 'store/engine/postgres/', own: ['core/', ...ENGINE_SHARED], packages: ['pg'] },
   { files: 'store/', own: ['core/', 'store/'] },
   // Delivery and pull share log tails and the limit on concurrent reads.
   { files: 'log/', own: ['core/'], builtins: ASSERT },
@@ -257,7 +257,7 @@ const rules: readonly Rule[] = [
   // The operator's commands, in the server or on the store.
   {
     files: 'operator/program.ts',
-    own: ['core/', 'operator/', 'cli/errors.ts', 'store/sqlite/vacuum.ts'],
+    own: ['core/', 'operator/', 'cli/errors.ts', 'store/engine/sqlite/vacuum.ts'],
     types: ['alerting/channel.ts', 'cli/terminal/', 'config.ts', 'program/admin.ts'],
     packages: ['commander', ...NETWORK],
   },
@@ -272,7 +272,7 @@ const rules: readonly Rule[] = [
       'files/',
       'store/open.ts',
       'store/port/',
-      'store/sqlite/copy-check.ts',
+      'store/engine/sqlite/copy-check.ts',
       'tls/',
       'upkeep/',
     ],

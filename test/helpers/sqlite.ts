@@ -3,9 +3,9 @@ import { assetFolder } from '../../src/core/asset.ts';
 import { migrate, readMigrations } from '../../src/store/migrate.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createSeal } from '../../src/store/seal.ts';
-import { openConnection } from '../../src/store/sqlite/connection.ts';
-import { migrationDriver, prepareSchema } from '../../src/store/sqlite/schema.ts';
-import { createSqliteStore, type SqliteStoreDeps } from '../../src/store/sqlite/store.ts';
+import { openConnection } from '../../src/store/engine/sqlite/connection.ts';
+import { migrationDriver, prepareSchema } from '../../src/store/engine/sqlite/schema.ts';
+import { createSqliteStore, type SqliteStoreDeps } from '../../src/store/engine/sqlite/store.ts';
 
 /**
  * Stores on copies of tables that each test process migrates once: the migrations take fifty times as
@@ -50,7 +50,7 @@ function emptyTables(): Promise<Uint8Array> {
 async function createTables(): Promise<Uint8Array> {
   const connection = openConnection(memory);
   try {
-    const migrations = readMigrations(assetFolder('store/sqlite/migrations/'));
+    const migrations = readMigrations(assetFolder('store/engine/sqlite/migrations/'));
     await migrate(migrationDriver(connection, memory.path), migrations);
     return connection.serialize();
   } finally {

@@ -62,6 +62,7 @@ const RETIRED: readonly RetiredWord[] = [
   { word: 'dice', instead: 'Prng' },
   { word: 'planted', instead: 'mutants' },
   { word: 'tenant directory', instead: 'TenantLookup' },
+  { word: 'create directory', instead: 'StoreCommands' },
   { word: 'fetch turns', instead: 'FetchQueue' },
   { word: 'text turns', instead: 'TextQueue' },
   { word: 'tenant turns', instead: 'TenantRotation' },

@@ -27,7 +27,7 @@ export const accessMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a change of access that does not exclude the revocation of its caller',
-    file: 'store/directory/directory.ts',
+    file: 'store/commands/store-commands.ts',
     before: 'yield* lockAccess(tenant);',
     after: '',
     killedBy: {
@@ -37,7 +37,7 @@ export const accessMutants: readonly Mutant[] = [
   },
   {
     name: 'a token of a revoked signing key that still changes access',
-    file: 'store/directory/directory.ts',
+    file: 'store/commands/store-commands.ts',
     before: 'return key !== undefined;',
     after: 'return true;',
     killedBy: {
@@ -78,7 +78,7 @@ export const accessMutants: readonly Mutant[] = [
   },
   {
     name: 'an entry that is recorded after the transaction of its change',
-    file: 'store/directory/recording.ts',
+    file: 'store/commands/recording.ts',
     before: 'return aroundChanges(on, (command) => recorded(command(), entry));',
     after: `const { read, transact } = on.commands;
   const late: Purposes['commands']['transact'] = async (durability, command) => {
@@ -137,7 +137,7 @@ export const accessMutants: readonly Mutant[] = [
   },
   {
     name: 'a rotation that ends after the first table',
-    file: 'store/directory/secrets.ts',
+    file: 'store/commands/secrets.ts',
     before: 'return next && firstOf(next);',
     after: 'return undefined;',
     killedBy: {
@@ -158,7 +158,7 @@ export const accessMutants: readonly Mutant[] = [
   },
   {
     name: 'a former rotation that ends the present one',
-    file: 'store/directory/secrets.ts',
+    file: 'store/commands/secrets.ts',
     before: 'if (!isMarked(yield* lockedRow(), mark)) return false;',
     after: '',
     killedBy: {

@@ -25,7 +25,7 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'subscriptions that apply to events which their owner took before it read them',
-    file: 'store/directory/taken-events.ts',
+    file: 'store/commands/taken-events.ts',
     before: 'if (version === taken.version) return false;',
     after: 'if (version >= taken.version) return false;',
     killedBy: {
@@ -35,7 +35,7 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'a former owner that moves a change of subscriptions',
-    file: 'store/directory/taken-events.ts',
+    file: 'store/commands/taken-events.ts',
     before: 'if (run?.epoch !== taken.epoch || row === undefined) return taken.version;',
     after: 'if (run === undefined || row === undefined) return taken.version;',
     killedBy: {
@@ -45,7 +45,7 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'a stream that is released without what its owner has taken',
-    file: 'store/directory/ownership.ts',
+    file: 'store/commands/ownership.ts',
     before: 'if (taken === undefined || wasRead(raise)) raises.push(raise);',
     after: 'if (taken !== undefined || wasRead(raise)) raises.push(raise);',
     killedBy: {
@@ -116,7 +116,7 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'a start in the log that the store ignores',
-    file: 'store/directory/streams.ts',
+    file: 'store/commands/streams.ts',
     before: 'sqlite: piece`min(head, ifnull(${cursor}, head))`,',
     after: 'sqlite: piece`min(head, ifnull(${undefined}, head))`,',
   },
@@ -169,31 +169,31 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'statistics that count nothing',
-    file: 'store/sqlite/settle.ts',
+    file: 'store/engine/sqlite/settle.ts',
     before: 'addStats(db, run, state, rules.now);',
     after: '',
   },
   {
     name: 'statistics that count twice',
-    file: 'store/sqlite/settle.ts',
+    file: 'store/engine/sqlite/settle.ts',
     before: 'delivered = delivered + excluded.delivered, failed = failed + excluded.failed',
     after: 'delivered = delivered + 2 * excluded.delivered, failed = failed + excluded.failed',
   },
   {
     name: 'a history without successes',
-    file: 'store/sqlite/outcome.ts',
+    file: 'store/engine/sqlite/outcome.ts',
     before: 'if (history !== undefined) addAttempt',
     after: `if (history !== undefined && history.outcome !== 'delivered') addAttempt`,
   },
   {
     name: 'a delivered event that is reported as unknown',
-    file: 'store/directory/redelivery.ts',
+    file: 'store/commands/redelivery.ts',
     before: `return (yield* endOf(run, eventId)) ?? 'unknown';`,
     after: `return 'unknown';`,
   },
   {
     name: 'held that resumes at the head',
-    file: 'store/directory/streams.ts',
+    file: 'store/commands/streams.ts',
     before: `if (resume !== 'held') {`,
     after: `if (resume !== undefined || resume !== 'held') {`,
   },
@@ -378,14 +378,14 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'events that are shown before they are synced',
-    file: 'store/sqlite/log.ts',
+    file: 'store/engine/sqlite/log.ts',
     before: '=> syncedHeads.get(tenant) ?? headOf(db, tenant)',
     after: '=> headOf(db, tenant)',
     killedBy: append('append: resolves, is visible and emits its hint once it is on the disk'),
   },
   {
     name: 'a sync that covers what was committed after it began',
-    file: 'store/sqlite/wal-sync.ts',
+    file: 'store/engine/sqlite/wal-sync.ts',
     before: 'this.#present = this.#waiting;\n    this.#waiting = [];',
     after: 'this.#waiting = this.#present;',
     killedBy: append(
@@ -394,7 +394,7 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'a sync that counts after one that failed',
-    file: 'store/sqlite/wal-sync.ts',
+    file: 'store/engine/sqlite/wal-sync.ts',
     before: 'if (this.#hasFailed) repair();',
     after: 'if (this.#isClosed) repair();',
     killedBy: append(
@@ -403,14 +403,14 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'a part of an append that is taken for the whole',
-    file: 'store/sqlite/append.ts',
+    file: 'store/engine/sqlite/append.ts',
     before: 'return isAt(db, tenant, head) && row?.count === written.length;',
     after: 'return row !== undefined && head >= 0 && written.length > 0;',
     killedBy: append('append: another change of the tenant at part 3 comes before it'),
   },
   {
     name: 'a part of an append that outlives its refusal',
-    file: 'store/sqlite/append.ts',
+    file: 'store/engine/sqlite/append.ts',
     before: 'db.run`delete from events where tenant = ${tenant} and offset > ${tip.head}`;',
     after: '',
     killedBy: append('append: a refused last part leaves nothing'),

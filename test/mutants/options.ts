@@ -153,7 +153,7 @@ export const optionMutants: readonly Mutant[] = [
   },
   {
     name: 'a delivery that waits by its schedule and cannot be redelivered',
-    file: 'store/directory/redelivery.ts',
+    file: 'store/commands/redelivery.ts',
     before: `row.state === 'retrying' && (allHaveSchedule || hasSchedule(row))`,
     after: `row.state === 'parked' && (allHaveSchedule || hasSchedule(row))`,
     killedBy: by(

@@ -120,7 +120,7 @@ export const orderMutants: readonly Mutant[] = [
   },
   {
     name: 'settled events of a former run that are not stored',
-    file: 'store/sqlite/settle.ts',
+    file: 'store/engine/sqlite/settle.ts',
     before: 'const settledAbove = settledAboveAfter(settlement, after);',
     after:
       'const settledAbove = settlement.run === run.run ? settledAboveAfter(settlement, after) : undefined;',
@@ -131,7 +131,7 @@ export const orderMutants: readonly Mutant[] = [
   },
   {
     name: 'a claim of the newest row of a key',
-    file: 'store/directory/due.ts',
+    file: 'store/commands/due.ts',
     before: 'order by b."offset" limit 1)',
     after: 'order by b."offset" desc limit 1)',
     killedBy: by(
@@ -141,7 +141,7 @@ export const orderMutants: readonly Mutant[] = [
   },
   {
     name: 'a claim of the newest row of a key on PostgreSQL',
-    file: 'store/directory/due.ts',
+    file: 'store/commands/due.ts',
     before: 'order by b."offset" limit 1)',
     after: 'order by b."offset" desc limit 1)',
     killedBy: by(
@@ -171,7 +171,7 @@ export const orderMutants: readonly Mutant[] = [
   },
   {
     name: 'a dismissal that the owner does not learn of',
-    file: 'store/directory/dismissals.ts',
+    file: 'store/commands/dismissals.ts',
     before: '    noteChanges([run]),\n',
     after: '',
     killedBy: by(
@@ -211,7 +211,7 @@ export const orderMutants: readonly Mutant[] = [
   },
   {
     name: 'a step that begins its stream anew',
-    file: 'store/directory/failure-work.ts',
+    file: 'store/commands/failure-work.ts',
     before: 'position: row.position, after: read }',
     after: 'position: row.position, after: firstKey }',
     killedBy: by(

@@ -19,14 +19,14 @@ const heldLocks = (title: string): KillingTest => ({
 export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: a claim that holds the heartbeat of its node',
-    file: 'store/directory/claims.ts',
+    file: 'store/commands/claims.ts',
     before: 'and incarnation = ${node.incarnation} ${forKeyShare}`;',
     after: 'and incarnation = ${node.incarnation} for no key update`;',
     killedBy: heldLocks('a claim holds neither the heartbeat nor a settlement of its node'),
   },
   {
     name: 'PostgreSQL: a node that is freed during its claim',
-    file: 'store/directory/nodes.ts',
+    file: 'store/commands/nodes.ts',
     before: "postgres: 'for update skip locked' });",
     after: "postgres: 'for no key update skip locked' });",
     killedBy: heldLocks(
@@ -35,7 +35,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a heartbeat that fails after it has renewed the lease',
-    file: 'store/directory/ownership.ts',
+    file: 'store/commands/ownership.ts',
     before: 'if (!(error instanceof StoreUnavailable)) report(error);',
     after: 'if (error instanceof StoreUnavailable) throw error;',
     killedBy: heldLocks(
@@ -44,7 +44,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a list whose statements have time one after the other',
-    file: 'store/postgres/bounds.ts',
+    file: 'store/engine/postgres/bounds.ts',
     before: 'ends.run(ends.getStore() ?? clock',
     after: 'ends.run(clock',
     killedBy: {
@@ -54,7 +54,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a settlement without a check of the epoch',
-    file: 'store/postgres/settle.ts',
+    file: 'store/engine/postgres/settle.ts',
     before: 'return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;',
     after: 'return run?.owner === node.id ? run : undefined;',
     killedBy: contract(
@@ -63,42 +63,42 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a batch of results that is recorded again when it is repeated',
-    file: 'store/postgres/settle.ts',
+    file: 'store/engine/postgres/settle.ts',
     before: 'if (!begun) {',
     after: "if (!begun && node.id === '') {",
     killedBy: contract('a batch that is repeated changes nothing'),
   },
   {
     name: 'PostgreSQL: results of a former incarnation of a node',
-    file: 'store/postgres/settle.ts',
+    file: 'store/engine/postgres/settle.ts',
     before: '${node.id}, ${node.incarnation}, ${batch},',
     after: '${node.id}, (select incarnation from nodes where id = ${node.id}), ${batch},',
     killedBy: contract('a batch of a former incarnation uses up no number of the present one'),
   },
   {
     name: 'PostgreSQL: a claim that does not lock the streams it takes',
-    file: 'store/directory/claims.ts',
+    file: 'store/commands/claims.ts',
     before: "postgres: 'for no key update of r skip locked' });",
     after: "postgres: '' });",
     killedBy: shared('a stream that another process is claiming is skipped at once'),
   },
   {
     name: 'PostgreSQL: a cursor that passes a change its owner has not seen',
-    file: 'store/directory/runs.ts',
+    file: 'store/commands/runs.ts',
     before: 'const cursor = Math.min(request.cursor, limits[index] ?? Infinity);',
     after: 'const { cursor } = request;',
     killedBy: contract('unseen change: raiseCursors raises the cursor only up to the change'),
   },
   {
     name: 'PostgreSQL: a cursor raised by a former owner',
-    file: 'store/directory/runs.ts',
+    file: 'store/commands/runs.ts',
     before: 'run?.epoch === request.epoch && run.run === request.run && run.owner !== null;',
     after: 'run?.run === request.run && run.owner !== null;',
     killedBy: contract('raiseCursors: a former owner or a former run raises nothing'),
   },
   {
     name: 'PostgreSQL: a lease judged by the clock of events',
-    file: 'store/directory/nodes.ts',
+    file: 'store/commands/nodes.ts',
     before: "postgres: 'not freed and lease_until <= clock_timestamp()',",
     after: "postgres: 'not freed and lease_until <= to_timestamp(leat_now() / 1000.0)',",
     killedBy: contract(
@@ -107,14 +107,14 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: streams given up that another node owns by now',
-    file: 'store/directory/ownership.ts',
+    file: 'store/commands/ownership.ts',
     before: 'where owner = ${node.id} and (tenant, stream, epoch) in ${amongClaims(last)}`;',
     after: 'where (tenant, stream) in ${amongStreams(last)}`;',
     killedBy: contract('release: leaves a stream that another node owns by now'),
   },
   {
     name: 'PostgreSQL: a cancelled replay whose deliveries stay',
-    file: 'store/directory/replays.ts',
+    file: 'store/commands/replays.ts',
     before: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is not null\`,
     noteChanges`,
     after: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is null\`,
@@ -125,14 +125,14 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: an append without the lock of its tenant',
-    file: 'store/postgres/migrations/0049_baseline.sql',
+    file: 'store/engine/postgres/migrations/0049_baseline.sql',
     before: 'from tenants t where t.id = the_tenant for no key update;',
     after: 'from tenants t where t.id = the_tenant;',
     killedBy: shared('an append waits for one that has an offset and has not committed'),
   },
   {
     name: 'PostgreSQL: appended events without a notification of other nodes',
-    file: 'store/postgres/listen-notify.ts',
+    file: 'store/engine/postgres/listen-notify.ts',
     before: `if (word.kind === 'head' && state.isAlone) return;`,
     after: `if (word.kind === 'head') return;`,
     killedBy: shared(
@@ -141,7 +141,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a day of events that is removed while a tenant needs it',
-    file: 'store/postgres/event-days.ts',
+    file: 'store/engine/postgres/event-days.ts',
     before: 'if (!(await isNeeded(db, day))) days.push(day);',
     after: 'days.push(day);',
     killedBy: shared(
@@ -150,14 +150,14 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: history that leaves a day too early',
-    file: 'store/postgres/history-pruner.ts',
+    file: 'store/engine/postgres/history-pruner.ts',
     before: 'const before = dayOf(await run(db, horizonOf(olderThanMs)));',
     after: 'const before = dayOf(await run(db, horizonOf(olderThanMs))) + 1;',
     killedBy: deliveries('pruneAttempts: keeps attempts until their whole day is old'),
   },
   {
     name: 'PostgreSQL: kept bodies that are released while a delivery needs them',
-    file: 'store/directory/kept.ts',
+    file: 'store/commands/kept.ts',
     before: 'const over = rows.filter(({ needed }) => needed === null);',
     after: 'const over = rows.filter(({ needed }) => needed !== null);',
     killedBy: deliveries(
@@ -166,14 +166,14 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a change that is not reported to its owner',
-    file: 'store/directory/runs.ts',
+    file: 'store/commands/runs.ts',
     before: 'update runs set unseen = ${true}',
     after: 'update runs set unseen = ${false}',
     killedBy: contract('heartbeat: returns changed streams until the node has read them again'),
   },
   {
     name: 'PostgreSQL: claimed rows that stay due',
-    file: 'store/directory/due.ts',
+    file: 'store/commands/due.ts',
     before: `set state = 'parked', due_at = \${now + leaseMs}`,
     after: `set state = 'parked', due_at = coalesce(due_at, \${now + leaseMs})`,
     killedBy: deliveries(
@@ -182,7 +182,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: runs that are read without a lock',
-    file: 'store/directory/runs.ts',
+    file: 'store/commands/runs.ts',
     before: 'order by tenant, stream for no key update`),',
     after: 'order by tenant, stream`),',
     killedBy: deliveries(
@@ -191,21 +191,21 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a stream that is pruned past its cursor',
-    file: 'store/postgres/log.ts',
+    file: 'store/engine/postgres/log.ts',
     before: 'const upTo = Math.min(row.head, row.cursor ?? Infinity, oldest + take);',
     after: 'const upTo = Math.min(row.head, oldest + take);',
     killedBy: contract('prune: keeps an event that an enabled stream has not passed'),
   },
   {
     name: 'PostgreSQL: a repeated claim that takes more streams',
-    file: 'store/directory/claims.ts',
+    file: 'store/commands/claims.ts',
     before: "if (!(yield* engine.beginStep(node, 'claim', request.claim))) {",
     after: "if (!(yield* engine.beginStep(node, 'claim', request.claim)) && node.id === '') {",
     killedBy: contract('claim: a repeat takes nothing new and returns what the first took'),
   },
   {
     name: 'PostgreSQL: statistics that count nothing',
-    file: 'store/postgres/settle.ts',
+    file: 'store/engine/postgres/settle.ts',
     before: 'addStats(tx, stats, now),',
     after: '',
     killedBy: contract(
@@ -214,7 +214,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: settlements that a crash of the server loses',
-    file: 'store/postgres/settle.ts',
+    file: 'store/engine/postgres/settle.ts',
     before: `db.transact('durable', async (tx) => {`,
     after: `db.transact('relaxed', async (tx) => {`,
     killedBy: {

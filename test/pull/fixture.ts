@@ -7,7 +7,7 @@ import type { PullSettings } from '../../src/pull/settings.ts';
 import type { RequestedStart } from '../../src/pull/start-position.ts';
 import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
+import { createGuardedTime } from '../../src/store/engine/sqlite/guarded-time.ts';
 import { openMemoryStore, random } from '../auth/fixture.ts';
 import { positionOf } from '../helpers/pull.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';

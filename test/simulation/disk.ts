@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { createWalSync, everyMs, type WalSync } from '../../src/store/sqlite/wal-sync.ts';
+import { createWalSync, everyMs, type WalSync } from '../../src/store/engine/sqlite/wal-sync.ts';
 import type { OracleState } from './oracle.ts';
 import type { Timeline } from './timeline.ts';
 

@@ -5,11 +5,11 @@ import { createHints } from '../../src/store/hints.ts';
 import type { LogEvent } from '../../src/core/types.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { openConnection } from '../../src/store/sqlite/connection.ts';
-import { createDatabase, type Database } from '../../src/store/sqlite/database.ts';
-import { prepareSchema } from '../../src/store/sqlite/schema.ts';
-import type { WalSync } from '../../src/store/sqlite/wal-sync.ts';
-import { createSqliteStore } from '../../src/store/sqlite/store.ts';
+import { openConnection } from '../../src/store/engine/sqlite/connection.ts';
+import { createDatabase, type Database } from '../../src/store/engine/sqlite/database.ts';
+import { prepareSchema } from '../../src/store/engine/sqlite/schema.ts';
+import type { WalSync } from '../../src/store/engine/sqlite/wal-sync.ts';
+import { createSqliteStore } from '../../src/store/engine/sqlite/store.ts';
 
 /** The store that all nodes share: the real one, in memory, empty but for its tenants. */
 export interface SharedStore {

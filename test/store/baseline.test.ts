@@ -5,7 +5,7 @@ import { systemClock, systemRandom } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createSeal } from '../../src/store/seal.ts';
-import { prepareSchema } from '../../src/store/sqlite/schema.ts';
+import { prepareSchema } from '../../src/store/engine/sqlite/schema.ts';
 import { loadPostgres, unpack } from '../helpers/earlier-store.ts';
 import { secretKey } from '../helpers/leat.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';

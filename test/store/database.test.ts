@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
-import { createDatabase } from '../../src/store/sqlite/database.ts';
+import { createDatabase } from '../../src/store/engine/sqlite/database.ts';
 
 function open(t: TestContext) {
   const connection = new DatabaseSync(':memory:');

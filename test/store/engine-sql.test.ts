@@ -44,11 +44,11 @@ const sqlOfEngines: Readonly<Record<string, Readonly<Record<string, readonly str
   },
 };
 
-const store = new URL('../../src/store/', import.meta.url);
+const engines = new URL('../../src/store/engine/', import.meta.url);
 
 for (const [engine, files] of Object.entries(sqlOfEngines)) {
   test(`${engine}: only these files have SQL of their own`, () => {
-    const folder = new URL(`${engine}/`, store);
+    const folder = new URL(`${engine}/`, engines);
     const found = globSync('*.ts', { cwd: folder }).filter((name) => hasSql(new URL(name, folder)));
     const listed = Object.values(files).flat();
     assert.deepEqual(found.map((name) => name.replace(/\.ts$/, '')).toSorted(), listed.toSorted());

@@ -9,7 +9,7 @@ import { startPooler } from '../helpers/pooler.ts';
 import { throughPort, query, sharedPostgres } from '../helpers/postgres.ts';
 import { createFileCopy, openMemoryCopy } from '../helpers/sqlite.ts';
 import type { StoreTime } from '../../src/store/port/time.ts';
-import { openSqliteStore, type SqliteStoreDeps } from '../../src/store/sqlite/store.ts';
+import { openSqliteStore, type SqliteStoreDeps } from '../../src/store/engine/sqlite/store.ts';
 import type { Engine, OpenedStore, TestTime } from './contract/engine.ts';
 import { start } from './contract/fixture.ts';
 import { createTestTime, plantClock, withClock } from './test-time.ts';

@@ -17,12 +17,15 @@ import {
 import { migratedTables } from '../../src/store/migrate-store/table.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { createDatabase } from '../../src/store/postgres/database.ts';
-import { createHosts } from '../../src/store/postgres/hosts.ts';
-import { openMigrationTarget, refuseHalfMigrated } from '../../src/store/postgres/migrate-store.ts';
+import { createDatabase } from '../../src/store/engine/postgres/database.ts';
+import { createHosts } from '../../src/store/engine/postgres/hosts.ts';
+import {
+  openMigrationTarget,
+  refuseHalfMigrated,
+} from '../../src/store/engine/postgres/migrate-store.ts';
 import { createSeal } from '../../src/store/seal.ts';
-import { openMigrationSource } from '../../src/store/sqlite/migrate-store.ts';
-import { formerMigration } from '../../src/store/sqlite/schema.ts';
+import { openMigrationSource } from '../../src/store/engine/sqlite/migrate-store.ts';
+import { formerMigration } from '../../src/store/engine/sqlite/schema.ts';
 import {
   createTempStore,
   runLeat,

@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { assetFolder, folderAt } from '../../src/core/asset.ts';
 import { StartRefused } from '../../src/core/errors.ts';
 import { migrate, readMigrations, type Migration } from '../../src/store/migrate.ts';
-import { migrationDriver } from '../../src/store/sqlite/schema.ts';
+import { migrationDriver } from '../../src/store/engine/sqlite/schema.ts';
 
 const first = 'create table a (x integer) strict';
 const second = 'create table b (x integer) strict; insert into b values (1), (2)';
@@ -216,7 +216,7 @@ describe('readMigrations', () => {
 
   for (const engine of ['sqlite', 'postgres']) {
     test(`readMigrations: the migrations for ${engine} have every number once`, () => {
-      const own = readMigrations(assetFolder(`store/${engine}/migrations/`));
+      const own = readMigrations(assetFolder(`store/engine/${engine}/migrations/`));
       const names = own.map((migration) => migration.name);
       assert.match(names[0] ?? '', /^00\d\d_baseline$/);
     });

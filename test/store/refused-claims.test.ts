@@ -4,9 +4,9 @@ import { StoreContentRefused } from '../../src/core/errors.ts';
 import type { StreamRef } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createSeal } from '../../src/store/seal.ts';
-import { openConnection } from '../../src/store/sqlite/connection.ts';
-import { prepareSchema } from '../../src/store/sqlite/schema.ts';
-import { createSqliteStore } from '../../src/store/sqlite/store.ts';
+import { openConnection } from '../../src/store/engine/sqlite/connection.ts';
+import { prepareSchema } from '../../src/store/engine/sqlite/schema.ts';
+import { createSqliteStore } from '../../src/store/engine/sqlite/store.ts';
 import { query } from '../helpers/postgres.ts';
 import {
   addTenant,

@@ -19,7 +19,7 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
 import { keyIdOf } from '../../src/store/seal.ts';
-import { formerMigration } from '../../src/store/sqlite/schema.ts';
+import { formerMigration } from '../../src/store/engine/sqlite/schema.ts';
 import { endWithProcess } from '../helpers/children.ts';
 
 const program = new URL('process/keeper.ts', import.meta.url).pathname;

@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { assetFolder } from '../../src/core/asset.ts';
 import { readMigrations } from '../../src/store/migrate.ts';
-import { defineTestKey } from '../../src/store/sqlite/attempts.ts';
+import { defineTestKey } from '../../src/store/engine/sqlite/attempts.ts';
 import type { Column, Table } from '../../src/store/table.ts';
 import { tables } from '../../src/store/tables.ts';
 import { query } from '../helpers/postgres.ts';
@@ -120,7 +120,8 @@ function fullName({ table, name }: Pick<Found, 'table' | 'name'>): string {
 function columnsOfSqlite(): Found[] {
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
-  for (const { sql } of readMigrations(assetFolder('store/sqlite/migrations/'))) db.exec(sql);
+  for (const { sql } of readMigrations(assetFolder('store/engine/sqlite/migrations/')))
+    db.exec(sql);
   // Columns that are computed are not in table_info. An integer key is numbered automatically.
   const rows = db
     .prepare(

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { assetFolder } from '../../src/core/asset.ts';
 import { migrate, readMigrations } from '../../src/store/migrate.ts';
-import { openConnection } from '../../src/store/sqlite/connection.ts';
-import { migrationDriver } from '../../src/store/sqlite/schema.ts';
+import { openConnection } from '../../src/store/engine/sqlite/connection.ts';
+import { migrationDriver } from '../../src/store/engine/sqlite/schema.ts';
 
 /**
  * Returns an entry for each column of both stores. Those of PostgreSQL are read from a list, which
@@ -20,7 +20,7 @@ export async function storeEntries(): Promise<string[]> {
 async function sqliteColumns(): Promise<string[]> {
   const connection = openConnection({ path: ':memory:', file: undefined });
   try {
-    const migrations = readMigrations(assetFolder('store/sqlite/migrations/'));
+    const migrations = readMigrations(assetFolder('store/engine/sqlite/migrations/'));
     await migrate(migrationDriver(connection, ':memory:'), migrations);
     const rows = connection
       .prepare(

@@ -11,10 +11,10 @@ import {
   type Table,
   type TableRow,
 } from './table.ts';
-import { type MigrationTarget, openMigrationTarget } from '../postgres/migrate-store.ts';
+import { type MigrationTarget, openMigrationTarget } from '../engine/postgres/migrate-store.ts';
 import { passedKeyCheck } from '../key-check.ts';
 import { createSeal } from '../seal.ts';
-import { type MigrationSource, openMigrationSource } from '../sqlite/migrate-store.ts';
+import { type MigrationSource, openMigrationSource } from '../engine/sqlite/migrate-store.ts';
 
 export interface MigrateStoreOptions {
   readonly from: StoreLocation;

@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import { dayOf } from '../../core/units.ts';
-import { Fragment, piece } from '../directory/dialect.ts';
+import { Fragment, piece } from '../commands/dialect.ts';
 
 /**
  * Within an update of deliveries: begins a cycle of attempts, with the first one now, and with an entry in the

@@ -1,4 +1,4 @@
-import { perDialect } from '../directory/dialect.ts';
+import { perDialect } from '../commands/dialect.ts';
 
 /** Streams `s` that need an owner: enabled ones, and disabled ones with rows to send, except rows of a replay. */
 export const needsOwner = perDialect({

@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryKind, StreamStatus } from '../../core/types.ts';
-import { verbatim } from '../directory/dialect.ts';
+import { verbatim } from '../commands/dialect.ts';
 import type { Run } from '../rows/runs.ts';
 
 /** Returns how long a stream has been paused in total, its present pause included. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
-import { createCommandTime } from '../../../src/store/postgres/bounds.ts';
+import { createCommandTime } from '../../../src/store/engine/postgres/bounds.ts';
 import { createManualClock } from '../../helpers/clock.ts';
 
 function opened() {

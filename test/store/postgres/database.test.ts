@@ -2,8 +2,12 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreContentRefused, StoreTextRefused } from '../../../src/core/errors.ts';
-import { createDatabase, type Database, withCommit } from '../../../src/store/postgres/database.ts';
-import { createHosts } from '../../../src/store/postgres/hosts.ts';
+import {
+  createDatabase,
+  type Database,
+  withCommit,
+} from '../../../src/store/engine/postgres/database.ts';
+import { createHosts } from '../../../src/store/engine/postgres/hosts.ts';
 import { sharedPostgres } from '../../helpers/postgres.ts';
 
 describe('the connections of PostgreSQL', () => {

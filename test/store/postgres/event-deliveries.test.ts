@@ -4,16 +4,16 @@ import { describe, test, type TestContext } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { withSelection } from '../../../src/core/subscription.ts';
 import type { Stream } from '../../../src/core/types.ts';
-import type { Commands } from '../../../src/store/directory/command.ts';
-import { createEventDeliveries } from '../../../src/store/directory/event-deliveries.ts';
-import { createReadCache } from '../../../src/store/directory/read-cache.ts';
+import type { Commands } from '../../../src/store/commands/command.ts';
+import { createEventDeliveries } from '../../../src/store/commands/event-deliveries.ts';
+import { createReadCache } from '../../../src/store/commands/read-cache.ts';
 import type { EventDeliveries } from '../../../src/store/port/event-log.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
-import { createCommands } from '../../../src/store/postgres/commands.ts';
-import { purposesOf } from '../../../src/store/sqlite/commands.ts';
-import { createDatabase } from '../../../src/store/postgres/database.ts';
-import { createHosts } from '../../../src/store/postgres/hosts.ts';
-import { createStoreIdentity } from '../../../src/store/postgres/identity.ts';
+import { createCommands } from '../../../src/store/engine/postgres/commands.ts';
+import { purposesOf } from '../../../src/store/engine/sqlite/commands.ts';
+import { createDatabase } from '../../../src/store/engine/postgres/database.ts';
+import { createHosts } from '../../../src/store/engine/postgres/hosts.ts';
+import { createStoreIdentity } from '../../../src/store/engine/postgres/identity.ts';
 import { dismissFailures } from '../contract/failure-work.ts';
 import {
   addTenant,

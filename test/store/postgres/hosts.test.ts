@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
-import { createDatabase, type Database } from '../../../src/store/postgres/database.ts';
-import { createHosts } from '../../../src/store/postgres/hosts.ts';
-import { refusalOf } from '../../../src/store/postgres/refusal.ts';
+import { createDatabase, type Database } from '../../../src/store/engine/postgres/database.ts';
+import { createHosts } from '../../../src/store/engine/postgres/hosts.ts';
+import { refusalOf } from '../../../src/store/engine/postgres/refusal.ts';
 import { waitFor } from '../../helpers/leat.ts';
 import { type PostgresServer, query, startPostgres } from '../../helpers/postgres.ts';
 import { startTcpProxy } from '../../helpers/tcp-proxy.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { sharesOf } from '../../../src/store/postgres/pools.ts';
+import { sharesOf } from '../../../src/store/engine/postgres/pools.ts';
 
 describe('connections by purpose', () => {
   test('sharesOf: each purpose has one connection of the minimum', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
-import { createDirectory } from '../../../src/store/directory/directory.ts';
+import { createStoreCommands } from '../../../src/store/commands/store-commands.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { waitFor } from '../../helpers/wait.ts';
 import { addTenant, newEvent, newStream, start } from '../contract/fixture.ts';
@@ -131,7 +131,7 @@ function commandsOnLists(): string[] {
     { on: new Proxy({}, { get: (_, purpose) => noting(String(purpose)) }) },
     { get: (given, name) => (name in given ? given.on : anything) },
   );
-  const nouns = createDirectory(deps as unknown as Parameters<typeof createDirectory>[0]);
+  const nouns = createStoreCommands(deps as unknown as Parameters<typeof createStoreCommands>[0]);
   return Object.entries(nouns).flatMap(([noun, methods]) =>
     Object.entries(methods as Record<string, (...given: unknown[]) => unknown>).flatMap(
       ([name, method]) => {

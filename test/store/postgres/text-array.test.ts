@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
-import { textArray } from '../../../src/store/postgres/append.ts';
+import { textArray } from '../../../src/store/engine/postgres/append.ts';
 import { sharedPostgres } from '../../helpers/postgres.ts';
 
 describe('textArray', () => {

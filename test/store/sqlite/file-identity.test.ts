@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
 import type { Store } from '../../../src/store/port/store.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
+import { openSqliteStore } from '../../../src/store/engine/sqlite/store.ts';
 import { createManualClock } from '../../helpers/clock.ts';
 import { addTenant, newEvent } from '../contract/fixture.ts';
 import { newFolder, storeDeps } from './file.ts';

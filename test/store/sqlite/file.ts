@@ -6,10 +6,10 @@ import type { TestContext } from 'node:test';
 import { systemClock, systemRandom } from '../../../src/clock.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { createSeal } from '../../../src/store/seal.ts';
-import { openConnection } from '../../../src/store/sqlite/connection.ts';
-import { prepareSchema } from '../../../src/store/sqlite/schema.ts';
-import { createSqliteStore } from '../../../src/store/sqlite/store.ts';
-import type { WalSync } from '../../../src/store/sqlite/wal-sync.ts';
+import { openConnection } from '../../../src/store/engine/sqlite/connection.ts';
+import { prepareSchema } from '../../../src/store/engine/sqlite/schema.ts';
+import { createSqliteStore } from '../../../src/store/engine/sqlite/store.ts';
+import type { WalSync } from '../../../src/store/engine/sqlite/wal-sync.ts';
 
 const secretKeys = [Buffer.alloc(32, 7)];
 

@@ -8,9 +8,9 @@ import { systemClock } from '../../../src/clock.ts';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
 import type { User } from '../../../src/core/types.ts';
 import { createSeal } from '../../../src/store/seal.ts';
-import { openConnection } from '../../../src/store/sqlite/connection.ts';
-import { prepareSchema } from '../../../src/store/sqlite/schema.ts';
-import { createSqliteStore } from '../../../src/store/sqlite/store.ts';
+import { openConnection } from '../../../src/store/engine/sqlite/connection.ts';
+import { prepareSchema } from '../../../src/store/engine/sqlite/schema.ts';
+import { createSqliteStore } from '../../../src/store/engine/sqlite/store.ts';
 import { createTestTime } from '../test-time.ts';
 import { addTenant, newEvent, start } from '../contract/fixture.ts';
 

@@ -6,7 +6,7 @@ import {
   type GuardState,
   nextReading,
   stepLastsMs,
-} from '../../../src/store/sqlite/guarded-time.ts';
+} from '../../../src/store/engine/sqlite/guarded-time.ts';
 
 const start = 1_772_357_400_000;
 const hour = 3_600_000;

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { assetFolder } from '../../../src/core/asset.ts';
 import { readMigrations } from '../../../src/store/migrate.ts';
-import { defineTestKey } from '../../../src/store/sqlite/attempts.ts';
+import { defineTestKey } from '../../../src/store/engine/sqlite/attempts.ts';
 
 /**
  * SQLite has no statistics here, and hardly prefers an index for its second column: a statement may
@@ -14,7 +14,8 @@ test('SQLite: no statement scans all deliveries, or those of a tenant, for some 
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
   db.function('leat_now', () => 0);
-  for (const { sql } of readMigrations(assetFolder('store/sqlite/migrations/'))) db.exec(sql);
+  for (const { sql } of readMigrations(assetFolder('store/engine/sqlite/migrations/')))
+    db.exec(sql);
   const walks = /^(?:SCAN deliveries\b|SEARCH deliveries\b.*\(tenant=\?\)$)/;
   const ofStream = /\bstream = \?/;
   const otherStreams = /^SEARCH deliveries\b(?!.*\b(?:stream|event_id)=\?)/;
@@ -74,7 +75,8 @@ test('SQLite: statements that settle failures fill no table in memory', () => {
 function settlingSteps() {
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
-  for (const { sql } of readMigrations(assetFolder('store/sqlite/migrations/'))) db.exec(sql);
+  for (const { sql } of readMigrations(assetFolder('store/engine/sqlite/migrations/')))
+    db.exec(sql);
   const settling = statements().filter(({ sql }) => /^\s*(?:insert|update) or fail\b/.test(sql));
   const found = settling.map(({ location, sql }) => ({
     location,
@@ -93,7 +95,7 @@ const sources = new URL('../../../src/', import.meta.url);
 
 /** Returns the statements of the store that name the deliveries, read from its sources. */
 function statements(): { readonly location: string; readonly sql: string }[] {
-  return ['store/sqlite/', 'store/directory/'].flatMap((folder) =>
+  return ['store/engine/sqlite/', 'store/commands/'].flatMap((folder) =>
     globSync('*.ts', { cwd: new URL(folder, sources) }).flatMap((name) => {
       const source = readFileSync(new URL(name, new URL(folder, sources)), 'utf8');
       return [...source.matchAll(/\b(?:db|tx|sql)\.(?:all|get|run)(?:<[^`]*?>)?`([^`]*)`/g)]

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
 import { systemClock } from '../../../src/clock.ts';
 import { openStore } from '../../../src/store/open.ts';
-import { isShrinkable } from '../../../src/store/sqlite/upkeep.ts';
+import { isShrinkable } from '../../../src/store/engine/sqlite/upkeep.ts';
 import { newEntry } from '../contract/audit-log.ts';
 import {
   addTenant,

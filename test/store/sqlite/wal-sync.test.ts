@@ -4,14 +4,14 @@ import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { systemClock } from '../../../src/clock.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
+import { openSqliteStore } from '../../../src/store/engine/sqlite/store.ts';
 import {
   createWalSync,
   everyMs,
   settlementsMax,
   walFileOf,
   type WalSync,
-} from '../../../src/store/sqlite/wal-sync.ts';
+} from '../../../src/store/engine/sqlite/wal-sync.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { createManualClock } from '../../helpers/clock.ts';
 import { waitFor } from '../../helpers/leat.ts';
