@@ -29,7 +29,6 @@ import type { Slot } from './shares.ts';
 import type { SigningTransport } from './signing-transport.ts';
 import type { Work } from './slots.ts';
 import type { StoreRetry } from './store-retry.ts';
-import { Waiters } from './waiters.ts';
 
 export interface DispatcherDeps {
   readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'time' | 'watch'>;
@@ -395,4 +394,25 @@ function countBehind(runners: Iterable<Runner>): number {
   let behind = 0;
   for (const runner of runners) if (runner.sends && !runner.following) behind += 1;
   return behind;
+}
+
+/** Callers that wait for a condition. */
+class Waiters {
+  #waiting: { readonly isMet: () => boolean; readonly resolve: () => void }[] = [];
+
+  /** Resolves once the condition is met, at the latest at the next {@link check} after that. */
+  until(isMet: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      if (isMet()) resolve();
+      else this.#waiting.push({ isMet, resolve });
+    });
+  }
+
+  /** Resolves for those whose condition is met by now. */
+  check(): void {
+    if (this.#waiting.length === 0) return;
+    const met = this.#waiting.filter(({ isMet }) => isMet());
+    this.#waiting = this.#waiting.filter((waiter) => !met.includes(waiter));
+    for (const { resolve } of met) resolve();
+  }
 }

@@ -1,9 +1,8 @@
 import type { Millis } from '../core/clock.ts';
-import type { AttemptResult, SendResult } from '../core/retry.ts';
+import { type AttemptResult, cancelled, type SendResult } from '../core/retry.ts';
 import type { WebhookKey } from '../core/sign.ts';
 import type { PendingRequest, Transport, WebhookRequest } from './http/transport.ts';
 import { prepareRequest, type RequestTemplate, type SentEvent, signRequest } from './request.ts';
-import { postSigned } from './signed-post.ts';
 
 /** An event for a receiver, not signed yet. */
 export interface UnsignedRequest {
@@ -70,3 +69,42 @@ function withToken(request: WebhookRequest, accessToken: string | undefined): We
   if (accessToken !== undefined) request.headers.push('authorization', `Bearer ${accessToken}`);
   return request;
 }
+
+/**
+ * Posts a request that is still being signed. An attempt that is cancelled before is not sent.
+ *
+ * @param failed returns the result of an attempt that cannot be signed
+ */
+export function postSigned(
+  transport: Pick<Transport, 'post'>,
+  signing: Promise<WebhookRequest>,
+  failed: (error: unknown) => AttemptResult,
+): PendingRequest {
+  let isCancelled = false;
+  let request: PendingRequest | undefined;
+  const post = async (): Promise<SendResult> => {
+    try {
+      const signed = await signing;
+      if (isCancelled) return cancelled;
+      request = transport.post(signed);
+    } catch (error) {
+      return failed(error);
+    }
+    return request.ended;
+  };
+  return {
+    ended: post(),
+    get waitedMs() {
+      return request?.waitedMs ?? 0;
+    },
+    get tokens() {
+      return request?.tokens ?? none;
+    },
+    cancel: () => {
+      isCancelled = true;
+      request?.cancel();
+    },
+  };
+}
+
+const none: readonly string[] = [];

@@ -7,7 +7,7 @@ import { createKeyringOf, revokeKey, rotateKey } from '../../src/auth/keys.ts';
 import type { AttemptResult } from '../../src/core/retry.ts';
 import type { DeliveryOptions } from '../../src/core/types.ts';
 import type { WebhookRequest } from '../../src/delivery/http/transport.ts';
-import { postSigned } from '../../src/delivery/signed-post.ts';
+import { postSigned } from '../../src/delivery/signing-transport.ts';
 import { createScriptedTransport, headerOf } from '../helpers/transport.ts';
 import { waitFor } from '../helpers/wait.ts';
 import { createDeliveryFixture, type DeliveryFixture, secret } from './fixture.ts';

@@ -1,10 +1,10 @@
 import { Resolver as Channel } from 'node:dns';
+import { readFileSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { isDefinite, timedOut } from './name-lookups.ts';
 import { noNameServer } from './shortages.ts';
 import { candidatesOf, parseHosts, parseSearchRules } from './name-files.ts';
-import { watchFile } from './watched-file.ts';
 
 /** Resolves names without occupying a thread per lookup, so that no lookup delays another. */
 export interface Resolver {
@@ -297,4 +297,48 @@ function lessDefinite(one: string, other: string): string {
 /** Returns the code of an error; an invalid name does not exist, as for getaddrinfo. */
 function codeOf({ code = '' }: NodeJS.ErrnoException): string {
   return code === 'EBADNAME' || code === 'EBADQUERY' ? 'ENOTFOUND' : code;
+}
+
+interface WatchedFileDeps<T> {
+  readonly path: string;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  /** The file is checked for a change at most this often. */
+  readonly everyMs: number;
+  /** Reads the text of the file; of one that is missing or unreadable, the empty text. */
+  readonly parse: (text: string) => T;
+}
+
+/**
+ * Returns a function that returns the parsed content of a small file, read again after it was
+ * changed or replaced. The file is checked at the call, as a watch misses the replacement of a
+ * file.
+ */
+function watchFile<T extends object>(deps: WatchedFileDeps<T>): () => T {
+  const { path, clock, everyMs, parse } = deps;
+  let present: T | undefined;
+  let version: string | undefined;
+  let checkedMs = -Infinity;
+  return () => {
+    const nowMs = clock.elapsedMs();
+    if (present !== undefined && nowMs - checkedMs < everyMs) return present;
+    checkedMs = nowMs;
+    const found = versionOf(path);
+    if (present !== undefined && found === version) return present;
+    version = found;
+    present = parse(textOf(path));
+    return present;
+  };
+}
+
+function versionOf(path: string): string | undefined {
+  const stat = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return stat && `${stat.dev} ${stat.ino} ${stat.size} ${stat.mtimeNs}`;
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
 }
