@@ -33,6 +33,25 @@ describe('the schema of a store from before the baseline', () => {
     assert.ok(objects.length > 500, `${objects.length} objects`);
   });
 
+  test('SQLite: every value of every row is kept', async (t) => {
+    const raw = new DatabaseSync(memory.path);
+    t.after(() => raw.close());
+    raw.deserialize(unpack('sqlite.db'));
+    const reading = { tables: sqliteTables, columns: {} };
+    const before = await contentOf((sql) => raw.prepare(sql).all(), reading);
+    const earlier = await openSqlite(t, unpack('sqlite.db'));
+    assertKept(before, await contentOf((sql) => earlier.prepare(sql).all(), reading));
+  });
+
+  test('PostgreSQL: every value of every row is kept', async (t) => {
+    const url = await createDatabase(t);
+    await loadPostgres(url);
+    const reading = { tables: postgresTables, columns: {} };
+    const before = await contentOf((sql) => query(url, sql), reading);
+    await (await openUrl(url)).close();
+    assertKept(before, await contentOf((sql) => query(url, sql), reading));
+  });
+
   test('PostgreSQL: without its last migration it is refused, with the commit that migrates it', async (t) => {
     const url = await createDatabase(t);
     await loadPostgres(url);
@@ -53,6 +72,47 @@ async function openSqlite(t: TestContext, file?: Uint8Array): Promise<DatabaseSy
   if (file !== undefined) connection.deserialize(file);
   await prepareSchema(connection, memory, createSeal([secretKey], systemRandom));
   return connection;
+}
+
+const sqliteTables = `select name from sqlite_schema
+  where type = 'table' and name not like 'sqlite\\_%' escape '\\'`;
+/** Without the identity of the store, which is another in a database of its own. */
+const postgresTables = `select c.relname as name from pg_class c
+  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+    and c.relname <> 'store'`;
+
+/** Rows as JSON, by table. */
+type Content = Readonly<Record<string, readonly string[]>>;
+type RowsOf = (sql: string) => unknown;
+
+interface Reading {
+  /** Selects names. */
+  readonly tables: string;
+  /** Columns by table; those of tables that are read for the first time are added. */
+  readonly columns: Record<string, readonly string[]>;
+}
+
+/** Reads all rows of all tables but those that say which migrations have run. */
+async function contentOf(rowsOf: RowsOf, { tables, columns }: Reading): Promise<Content> {
+  const names = ((await rowsOf(tables)) as { name: string }[]).map(({ name }) => name);
+  const found: Record<string, readonly string[]> = {};
+  for (const name of names.filter((each) => !each.startsWith('leat_'))) {
+    const rows = (await rowsOf(`select * from ${name}`)) as Readonly<Record<string, unknown>>[];
+    columns[name] ??= Object.keys(rows[0] ?? {});
+    found[name] = rows.map((row) => JSON.stringify(columns[name]?.map((column) => row[column])));
+  }
+  return found;
+}
+
+function assertKept(before: Content, after: Content): void {
+  const filled = Object.entries(before).filter(([, rows]) => rows.length > 0);
+  assert.ok(filled.length > 20, `${filled.length} tables with rows`);
+  for (const [table, rows] of filled) {
+    const kept = new Set(after[table]);
+    const [lost] = rows.filter((row) => !kept.has(row));
+    assert.equal(lost, undefined, `a row of ${table}`);
+    assert.equal(after[table]?.length, rows.length, table);
+  }
 }
 
 function sqliteSchemaOf(connection: DatabaseSync) {
