@@ -11,8 +11,8 @@ export async function prepareCrawl(context: BrowserContext): Promise<void> {
 
 const { signedIn, signedOut } = contentSelectors;
 const content = JSON.stringify(`${signedIn}, ${signedOut}`);
-/** Returns whether the content of the page was there, and nothing on its way any more, within a second. */
-export const settle = `crawl.until(1000, () => crawl.pending === 0 && document.querySelector(${content}) !== null)`;
+/** Returns whether the content of the page was there, and nothing on its way any more, within 200 checks. */
+export const settle = `crawl.until(200, () => crawl.pending === 0 && document.querySelector(${content}) !== null)`;
 
 /** Returns whether the console went there without another document: its router shows the page anew. */
 export const goTo = (url: string): string => `crawl.goTo(${JSON.stringify(url)})`;
@@ -73,14 +73,23 @@ const observe = `window.crawl = (() => {
         activeElement?.contains(was.pressed) !== true) found.push('focus');
     return found;
   };
-  crawl.until = (ms, isTrue) => new Promise((resolve) => {
-    const began = performance.now();
-    const check = () => {
+  // Checks every 5 ms, and counts checks: on a machine that is busy the page needs as many, and more time.
+  crawl.until = (checks, isTrue) => new Promise((resolve) => {
+    const check = (left) => {
       if (isTrue()) resolve(true);
-      else if (performance.now() - began > ms) resolve(false);
-      else setTimeout(check, 5);
+      else if (left === 0) resolve(false);
+      else setTimeout(check, 5, left - 1);
     };
-    check();
+    check(checks);
+  });
+  // Whether a click gets to an element: neither is it disabled nor is something else above it.
+  crawl.canClick = (checks, index) => crawl.until(checks, () => {
+    const element = document.querySelector('[data-crawl="' + index + '"]');
+    if (element === null || element.disabled) return false;
+    element.scrollIntoViewIfNeeded();
+    const { x = 0, y = 0, width = 0, height = 0 } = element.getClientRects()[0] ?? {};
+    const top = document.elementFromPoint(x + width / 2, y + height / 2);
+    return (element.closest('label') ?? element).contains(top);
   });
   // A page without anything takes the place of the present one, so that nothing of it is left: what is open
   // within the frame, and messages, go with the document only.
@@ -95,17 +104,17 @@ const observe = `window.crawl = (() => {
     };
     move('/console/nothing');
     const isEmpty = () => document.title.startsWith('Nothing here');
-    if (!(await crawl.until(1000, isEmpty)) || opened().length > 0) return false;
+    if (!(await crawl.until(200, isEmpty)) || opened().length > 0) return false;
     if (document.querySelector('.toasts')?.children.length !== 0) return false;
     move(url);
-    await crawl.until(1000, () => !isEmpty());
+    await crawl.until(200, () => !isEmpty());
     // What a page asks for it asks for once it is drawn.
     for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
     await new Promise((resolve) => setTimeout(resolve));
     return true;
   };
-  crawl.effect = (ms, other) =>
-    crawl.until(ms, () => crawl.effects().length > 0 || (other !== 'nothing' && crawl.allEffects().includes(other)));
+  crawl.effect = (checks, other) =>
+    crawl.until(checks, () => crawl.effects().length > 0 || (other !== 'nothing' && crawl.allEffects().includes(other)));
   crawl.allEffects = () => {
     const found = crawl.effects();
     if (crawl.writes > was.writes) found.push('clipboard');

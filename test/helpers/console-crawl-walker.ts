@@ -63,12 +63,12 @@ export interface WalkerOptions {
   readonly page: Page;
   /** Names of things that the pages list: an element is the same whatever the name in it. */
   readonly names?: readonly string[];
-  /** How long an effect may take; 2 s by default. Only an element without one takes it. */
-  readonly effectMs?: number;
+  /** How many checks of the page an effect may take; 400 by default. Only an element without one takes them. */
+  readonly effectChecks?: number;
 }
 
 /** Opens pages, and presses their elements. */
-export function createWalker({ page, names = [], effectMs = 2_000 }: WalkerOptions): {
+export function createWalker({ page, names = [], effectChecks = 400 }: WalkerOptions): {
   /** Opens a page and what was opened on it; returns whether that is still possible. */
   open(state: State): Promise<boolean>;
   collect(): Promise<Collected>;
@@ -89,7 +89,7 @@ export function createWalker({ page, names = [], effectMs = 2_000 }: WalkerOptio
   const settled = async (): Promise<void> => {
     try {
       const isThere = () => page.evaluate<boolean>(settle).catch(() => false);
-      await waitFor('the content of the page', isThere, { stallMs: 30_000 });
+      await waitFor('the content of the page', isThere);
     } catch (cause) {
       const present = await page.evaluate<string>(describe).catch(String);
       throw new Error(`the content of ${page.url()} does not come: ${present}`, { cause });
@@ -104,15 +104,18 @@ export function createWalker({ page, names = [], effectMs = 2_000 }: WalkerOptio
       const found = collected.elements.find((each) => each.name === name);
       if (found !== undefined) return { ...collected, found };
       if (left === 0) return collected;
-      await page.evaluate(`crawl.until(${effectMs / 20}, () => false)`);
+      await page.evaluate(`crawl.until(${effectChecks / 20}, () => false)`);
     }
   };
   const click = async ({ index, isForKeys }: Found): Promise<string | undefined> => {
-    const target = page.locator(`[data-crawl="${index}"]`);
     try {
+      // Not a locator: of an element that is gone that waits for another one.
+      const target = await page.$(`[data-crawl="${index}"]`);
       // What shows only once it has the focus is for the keyboard.
-      if (isForKeys) await target.press('Enter', { timeout: effectMs });
-      else await target.click({ timeout: effectMs });
+      if (isForKeys) await target?.press('Enter');
+      else if (await page.evaluate<boolean>(`crawl.canClick(${effectChecks}, ${index})`)) {
+        await target?.click();
+      } else return 'cannot be pressed: it is gone, disabled, or something is above it';
       return undefined;
     } catch (error) {
       return `cannot be pressed: ${String(error).split('\n').slice(0, 8).join(' ')}`;
@@ -146,7 +149,7 @@ export function createWalker({ page, names = [], effectMs = 2_000 }: WalkerOptio
         dialogs > was.dialogs || documents > was.documents || others.size > 0;
       // Another document ends the script.
       if (!hasActed()) {
-        const effect = `crawl.effect(${effectMs}, ${JSON.stringify(task.changes)})`;
+        const effect = `crawl.effect(${effectChecks}, ${JSON.stringify(task.changes)})`;
         await page.evaluate(effect).catch(() => undefined);
       }
       const outside: Effect[] = [

@@ -64,7 +64,7 @@ test(
       page,
       start: 'http://localhost/console/',
       isWithin: (path) => path === '/console/',
-      effectMs: 500,
+      effectChecks: 100,
       exceptions: [{ element: /listed: /, changes: 'text', reason: 'it says so in a text' }],
     });
     const elements = pressed.map(({ element }) => element);
@@ -114,7 +114,7 @@ test('a planted dead link is found, and an exception whose element has stopped t
     page,
     start: 'http://localhost/console/',
     exceptions: [{ element: /Copy/, changes: 'clipboard', reason: 'it copies' }],
-    effectMs: 300,
+    effectChecks: 60,
   });
   assert.deepEqual(dead, [
     '/console: button Copy: no effect',
