@@ -22,7 +22,7 @@ interface Fixture {
   readonly chat: AlertReceiver;
   /** Creates streams, and publishes so many events for all of them. */
   publish(events: number): Promise<void>;
-  /** Asserts that each event arrived, that no attempt failed, and that the operator heard of it once. */
+  /** Asserts that each event arrived, that no attempt failed, and that the operator heard of each shortage once. */
   delivered(resource: string): Promise<void>;
 }
 
@@ -79,11 +79,10 @@ async function openFixture(
         const { failed: failures } = await statsOf(leat, id);
         assert.equal(failures, 0);
       }
-      const lines = leat
-        .output()
-        .split('\n')
-        .filter((line) => line.includes('this node is short'));
-      assert.equal(lines.length, 1, lines.join('\n'));
+      // A shortage is over after 10 s; on a busy machine another one may follow.
+      const changes = leat.output().match(/this node is (?:not )?short/g) ?? [];
+      const inTurn = changes.map((_, at) => `this node is ${at % 2 === 0 ? '' : 'not '}short`);
+      assert.deepEqual(changes, inTurn);
       await waitFor('the alert', () => chat.system().length > 0);
       const alerts = chat.system().map((alert) => [alert.alert, Object(alert)['resource']]);
       assert.deepEqual(alerts, [['node_shortage', resource]]);
@@ -135,7 +134,7 @@ test(
     const inspector = await openNodeInspector(t, leat);
     const fill = 'for (const all = []; ; ) all.push(new Array(1e5).fill({}))';
     const published = fixture.publish(10_000);
-    // In one thread after the other, so soon that it is one shortage.
+    // In one thread after the other.
     for (const arrived of [100, 200, 300]) {
       await waitFor(`${arrived} events`, () => endpoint.arrivals.length >= arrived, {
         progress: () => endpoint.arrivals.length,
