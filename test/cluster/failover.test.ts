@@ -13,7 +13,7 @@ const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`;
 describe('a primary that dies under load while its standby is promoted', () => {
   test(
     'no event of the survivor is lost; with synchronous replication no acknowledged event at all',
-    { timeout: 120_000 + roundCount * 60_000, tags: rounds({ few: [], all: ['long'] }) },
+    { tags: rounds({ few: [], all: ['long'] }) },
     async (t) => {
       const fixture = await startFailoverFixture(t);
       // The long command prints each round when it is over; a diagnostic is printed at the end of the test.

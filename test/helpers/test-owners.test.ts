@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { stallMsDefault } from './wait.ts';
 
 const preload = new URL('../../tools/test-owners.ts', import.meta.url).href;
 
@@ -30,7 +31,8 @@ test('an error that nobody catches fails the test that it comes from, and no oth
   );
   // With this variable the run would be a part of this one.
   const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
-  const words = [`--import=${preload}`, '--test-timeout=20000', '--test-reporter=tap', file];
+  const limit = `--test-timeout=${stallMsDefault}`;
+  const words = [`--import=${preload}`, limit, '--test-reporter=tap', file];
   const run = spawn(process.execPath, words, { env, stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => run.kill('SIGKILL'));
   const [output] = await Promise.all([text(run.stdout), once(run, 'close')]);

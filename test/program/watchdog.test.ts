@@ -97,37 +97,33 @@ describe('the watchdog of a process whose event loop stands still', () => {
 });
 
 for (const engine of ['sqlite', 'postgres'] as const) {
-  test(
-    `a loop loses no acknowledged event on ${engine}`,
-    { tags: ['long'], timeout: 300_000 },
-    async (t) => {
-      const receiver = await startCountingReceiver(t);
-      const store = engine === 'sqlite' ? {} : await postgresStore(t);
-      const settings = { ...quick, ...store };
-      const leat = await start(t, settings);
-      await createStream(leat, receiver.url, 'crash');
-      receiver.startRound();
-      const acknowledged = new Set<string>();
-      const publishing = publishOn(leat, acknowledged, {
-        quota: createQuota(3000),
-        until: t.signal,
-      });
-      const progress = (): number => acknowledged.size;
-      await waitFor('some events', () => progress() >= 300, { progress, intervalMsMax: 5 });
-      leat.child.kill('SIGUSR2');
-      assert.equal(await signalOf(leat.child), 'SIGKILL');
-      await publishing;
-      const again = await startLeat(leat.tempStore, settings);
-      t.after(() => again.kill());
-      await receiver.waitForAll('every acknowledged event', ['crash'], acknowledged);
-    },
-  );
+  test(`a loop loses no acknowledged event on ${engine}`, { tags: ['long'] }, async (t) => {
+    const receiver = await startCountingReceiver(t);
+    const store = engine === 'sqlite' ? {} : await postgresStore(t);
+    const settings = { ...quick, ...store };
+    const leat = await start(t, settings);
+    await createStream(leat, receiver.url, 'crash');
+    receiver.startRound();
+    const acknowledged = new Set<string>();
+    const publishing = publishOn(leat, acknowledged, {
+      quota: createQuota(3000),
+      until: t.signal,
+    });
+    const progress = (): number => acknowledged.size;
+    await waitFor('some events', () => progress() >= 300, { progress, intervalMsMax: 5 });
+    leat.child.kill('SIGUSR2');
+    assert.equal(await signalOf(leat.child), 'SIGKILL');
+    await publishing;
+    const again = await startLeat(leat.tempStore, settings);
+    t.after(() => again.kill());
+    await receiver.waitForAll('every acknowledged event', ['crash'], acknowledged);
+  });
 }
 
 /** Longer than the default of LEAT_WATCHDOG_SECONDS. */
 const longMs = 45_000;
 
-describe('what does not end a process', { concurrency: true, timeout: 600_000 }, () => {
+describe('what does not end a process', { concurrency: true }, () => {
   test('45 s of SIGSTOP', { tags: ['long'] }, async (t) => {
     const leat = await start(t, freezable);
     leat.child.kill('SIGSTOP');

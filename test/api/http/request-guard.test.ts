@@ -6,7 +6,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { guardConnections } from '../../../src/api/http/connection-guard.ts';
 import { pipelinedMax } from '../../../src/api/http/request-guard.ts';
 import { createManualClock, type ManualClock } from '../../helpers/clock.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { stallMsDefault, waitFor } from '../../helpers/wait.ts';
 
 const request = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 
@@ -71,7 +71,7 @@ describe('an idle connection', () => {
 
   for (const earlier of [0, 1]) {
     const name = `a connection ends with the server that began to close during its response ${earlier + 1}`;
-    test(name, { timeout: 10_000 }, async (t) => {
+    test(name, { timeout: stallMsDefault }, async (t) => {
       const pending: ServerResponse[] = [];
       const guarded = await open(t, (_request, response) => {
         response.writeHead(200, { 'content-length': 2 }).write('ok');

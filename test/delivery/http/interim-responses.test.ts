@@ -15,7 +15,7 @@ import {
   type Wire,
 } from '../../helpers/receiver.ts';
 import { createSender, endOf } from '../../helpers/sender.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { stallMsDefault, waitFor } from '../../helpers/wait.ts';
 import { createTokenFixture, credentialsOf, tokenBody } from './token-fixture.ts';
 
 const go = 'HTTP/1.1 100 Continue\r\n\r\n';
@@ -156,7 +156,7 @@ describe('other requests of the service', () => {
     const own = createFetch((_name, _options, found) => found(null, '127.0.0.1', 4));
     t.after(() => own.close());
     return (receiver: Receiver) =>
-      own.fetch(receiver.origin, { signal: AbortSignal.timeout(10_000) });
+      own.fetch(receiver.origin, { signal: AbortSignal.timeout(stallMsDefault) });
   };
 
   test('a server of alerts, keys or sign-in may send 100 before its response', async (t) => {

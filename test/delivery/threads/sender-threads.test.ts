@@ -24,7 +24,7 @@ import {
 import { createSenderThreads } from '../../../src/delivery/threads/sender-threads.ts';
 import { authority, trusted } from '../../helpers/certificates.ts';
 import { hang, inTurn, raw, rawThenEnd, receiverOf, reply } from '../../helpers/receiver.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { stallMsDefault, waitFor } from '../../helpers/wait.ts';
 import { newEvent, newStream } from '../../store/contract/fixture.ts';
 import { secret, settings } from '../fixture.ts';
 
@@ -447,7 +447,7 @@ describe('sender threads', () => {
       });
     `;
     const run = promisify(execFile);
-    const { stdout } = await run(process.execPath, ['-e', program], { timeout: 20_000 });
+    const { stdout } = await run(process.execPath, ['-e', program], { timeout: stallMsDefault });
     assert.equal(stdout, 'ready\n');
   });
 
