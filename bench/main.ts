@@ -45,7 +45,6 @@ import {
 } from './run-file.ts';
 import { signature } from './signature.ts';
 import { sizes } from './sizes.ts';
-import { tenantRemoval } from './tenant-removal.ts';
 import { upkeep } from './upkeep.ts';
 
 const benches: readonly Bench[] = [
@@ -75,7 +74,6 @@ const benches: readonly Bench[] = [
   facts,
   health,
   upkeep,
-  tenantRemoval,
   sizes,
   consolePages,
 ];
