@@ -1,7 +1,7 @@
 import { copyFile, open } from 'node:fs/promises';
 import type { Bench } from './bench.ts';
-import { arrivalRate, startReceiver, type Receiver } from './child.ts';
-import { addStream, fill, createTempStore, startLeat, withStore, type TempStore } from './leat.ts';
+import { arrivalRate, type Receiver, withReceiver } from './child.ts';
+import { addStream, fill, sqlite, startLeat, type TempStore, withStore } from './leat.ts';
 import { rateFigure } from './report.ts';
 import { alternate } from './rounds.ts';
 
@@ -12,39 +12,29 @@ const counted = 50_000;
 export const backlog: Bench = {
   name: 'backlog',
   what: `drain rate of ${counted} events with ${waiting} waiting, against the same with ${counted} waiting`,
-  run: async (progress, options) => {
-    const receiver = await startReceiver();
-    const full = await makeFilled(receiver, waiting, progress);
-    const small = await makeFilled(receiver, counted, progress);
-    const rounds = await alternate(
-      options.rounds,
-      () => drainSome(full, receiver),
-      () => drainSome(small, receiver),
-      progress,
-    );
-    await receiver.end();
-    await full.remove();
-    await small.remove();
-    return [rateFigure('backlog', rounds, { least: 0.95, goal: 1 })];
-  },
+  run: (progress, { rounds, events = waiting }) =>
+    withReceiver([], async (receiver) => {
+      const filledWith = async (count: number): Promise<TempStore> => {
+        const tempStore = await sqlite.createTempStore();
+        await withStore(tempStore, async (store) => {
+          await addStream(store, receiver.port, { name: 'backlog' });
+          await fill(store, count, progress);
+        });
+        return tempStore;
+      };
+      const full = await filledWith(events);
+      const small = await filledWith(counted);
+      const drain = (filled: TempStore) => () => drainSome(filled, receiver);
+      const rates = await alternate(rounds, drain(full), drain(small), progress);
+      await full.remove();
+      await small.remove();
+      return [rateFigure('backlog', rates, { least: 0.95, goal: 1 })];
+    }),
 };
-
-async function makeFilled(
-  receiver: Receiver,
-  count: number,
-  progress: (text: string) => void,
-): Promise<TempStore> {
-  const tempStore = await createTempStore();
-  await withStore(tempStore, async (store) => {
-    await addStream(store, receiver.port, { name: 'backlog' });
-    await fill(store, count, progress);
-  });
-  return tempStore;
-}
 
 /** Starts a server on a copy, so that every round begins with the same file. */
 async function drainSome(filled: TempStore, receiver: Receiver): Promise<number> {
-  const tempStore = await createTempStore();
+  const tempStore = await sqlite.createTempStore();
   await copyFile(filled.file, tempStore.file);
   // Otherwise a large copy would still be written to the disk while it is read.
   const copy = await open(tempStore.file, 'r+');

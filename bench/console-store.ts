@@ -1,9 +1,11 @@
 import { DatabaseSync } from 'node:sqlite';
 import { startOf } from '../src/core/delivery-stats.ts';
 import { dayMs, hourMs, minuteMs } from '../src/core/units.ts';
-import { type FactsStore, factsOf, factTypes } from './facts-store.ts';
-import { fillHealth, healthOf } from './health-store.ts';
+import type { Progress } from './bench.ts';
+import { factsOf, factTypes } from './facts-store.ts';
+import { healthOf } from './health-store.ts';
 import type { TempStore } from './leat.ts';
+import { execute, wordsOf } from './sql.ts';
 
 /** Besides the streams and failures of `health`. */
 export const consoleOf = { events: healthOf.events, streams: healthOf.streams, failures: 100_000 };
@@ -31,28 +33,18 @@ const hoursOf = { stream: 24, tenant: 7 * 24 } as const;
 /** Histograms of some forty deliveries. */
 const latency = '19:30 22:8 26:2';
 
-/** Fills an SQLite store as for `health`, and adds what other pages than those of streams show. */
-export async function fillConsoleStore(
-  tempStore: TempStore,
-  options: Parameters<typeof fillHealth>[1],
-  progress: (text: string) => void,
-): Promise<void> {
-  const store: FactsStore = { tempStore, url: undefined };
-  await fillHealth(store, options, progress);
-  progress('statistics, redeliveries, the audit log and users');
-  const db = new DatabaseSync(tempStore.file);
-  try {
-    db.exec('pragma synchronous = off');
-    const now = Date.now();
-    for (const statement of [...statistics(now), ...past(now)]) db.exec(statement);
-  } finally {
-    db.close();
-  }
-}
+const { series } = wordsOf({ location: { engine: 'sqlite', path: '' } });
+/** A table of the numbers from 1, as `n.i`. */
+const units = (count: number): string => series(1, count);
 
-/** Returns a table of the numbers from 1, as `n.i`. */
-function units(count: number): string {
-  return `(with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count}) select i from n) as n`;
+/** Adds to the SQLite store of `health` what other pages than those of streams show. */
+export function fillConsole(
+  tempStore: TempStore,
+  events: number,
+  progress: Progress,
+): Promise<void> {
+  const now = Date.now();
+  return execute(tempStore, [...statistics(now), ...past(now, events)], progress);
 }
 
 function statistics(now: number): string[] {
@@ -84,7 +76,7 @@ const entryKinds = [
 ] as const;
 
 /** Redeliveries, a dismissal, entries of the audit log, users, and the types that the log has. */
-function past(now: number): string[] {
+function past(now: number, events: number): string[] {
   const stepOf = (count: number): number => Math.floor((pastOf.days * dayMs) / count);
   const entryAt = `${now} - i * ${stepOf(pastOf.entries)}`;
   const kind = (field: 0 | 1): string =>
@@ -110,28 +102,25 @@ function past(now: number): string[] {
         json_object('email_verified', json('true'), 'name', 'User ' || i), ${now} - i * 60000, ${now} - i * 60000
       from ${units(pastOf.users)}`,
     `insert into event_types (tenant, type, last_offset, last_seen_at)
-      select 1, 'bench.t' || (i - 1), ${consoleOf.events} - 100 + i, ${now} from ${units(factTypes.length)}`,
+      select 1, 'bench.t' || (i - 1), ${events} - 100 + i, ${now} from ${units(factTypes.length)}`,
   ];
 }
 
 /** Reads the ids of what single pages show. A server that runs has the file for itself. */
 export function consoleIds({ file }: TempStore): ConsoleIds {
   const db = new DatabaseSync(file, { readOnly: true });
-  try {
-    const id = (sql: string): string => String(db.prepare(sql).get()?.['id']);
-    const stream = id(`select id from streams where tenant = 1 and name = 'stream-0'`);
-    return {
-      stream,
-      event:
-        id(`select max(event_id) as id from deliveries where tenant = 1 and stream = '${stream}'
-        and state = 'failed'`),
-      redelivery: id(`select max(id) as id from redeliveries where tenant = 1`),
-      dismissal: id(`select max(id) as id from dismissals where tenant = 1`),
-      entry: id(`select max(id) as id from audit_log where tenant = 1 and client = 'cli_bench'
-        and type = 'sapi'`),
-      user: id(`select min(id) as id from users where tenant = 1`),
-    };
-  } finally {
-    db.close();
-  }
+  const id = (sql: string): string => String(db.prepare(sql).get()?.['id']);
+  const stream = id(`select id from streams where tenant = 1 and name = 'stream-0'`);
+  const ids = {
+    stream,
+    event: id(`select max(event_id) as id from deliveries where tenant = 1 and stream = '${stream}'
+      and state = 'failed'`),
+    redelivery: id(`select max(id) as id from redeliveries where tenant = 1`),
+    dismissal: id(`select max(id) as id from dismissals where tenant = 1`),
+    entry: id(`select max(id) as id from audit_log where tenant = 1 and client = 'cli_bench'
+      and type = 'sapi'`),
+    user: id(`select min(id) as id from users where tenant = 1`),
+  };
+  db.close();
+  return ids;
 }

@@ -1,7 +1,6 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { contentSelectors, followLink } from '../test/helpers/console-page.ts';
 import { waitFor } from '../test/helpers/leat.ts';
-import type { MeasuredPage, Press } from './console-pages.ts';
 import { wait } from './proc.ts';
 
 /** Cookies of somebody who is signed in. */
@@ -18,52 +17,103 @@ export async function signIn(browser: Browser, link: string): Promise<SignedIn> 
   return state;
 }
 
-/** A tab with an empty cache, for one page. */
-export interface Tab {
-  /** Loads the page and returns the time until its content was there. */
-  view(): Promise<number>;
-  /** Presses something on the page and returns the time until that was seen. */
-  press(press: Press): Promise<number>;
-  close(): Promise<void>;
+/** Something that is pressed, and where that must show. Presses change nothing that others measure. */
+interface Press {
+  /** What it leads to. */
+  readonly name: string;
+  /** What is pressed, as a selector of Playwright: the first that a page has. */
+  readonly on: string;
+  /** A key that is pressed there instead of the mouse. */
+  readonly key?: string;
+  /** A CSS selector: feedback is the first change that is seen within. */
+  readonly part: string;
 }
 
-/** A person looks at a page first; meanwhile the console reads the files of other pages. */
-const beforePressSeconds = 2;
+const heading = '#page h1';
+const rows = '#page .table-frame, #page .skeleton';
+/** Below the head and the tabs. */
+const tabContent = '#page > :not(.page-head, nav)';
+/** Buttons that ask first. */
+const asking = 'Pause|Delete this stream|Show secret|Start a replay|Redeliver|Send';
 
-export async function openTab(
+/** What a page has of these is pressed. */
+const presses: readonly Press[] = [
+  { name: 'next page', on: '#page a[rel=next]', part: rows },
+  { name: 'row', on: '#page tbody a', part: `${heading}, ${rows}` },
+  { name: 'sort', on: '#page th a[href*="sort=-"]', part: rows },
+  { name: 'status', on: '#page a[href*="statuses=failing"]:not([aria-current])', part: rows },
+  { name: 'one by one', on: '#page a[href*="view=list"]:not([aria-current])', part: rows },
+  { name: 'filter', on: '#page:has(tbody) label select', key: 'ArrowDown', part: rows },
+  { name: 'tab', on: '#page nav.tabs a:not([aria-current])', part: tabContent },
+  {
+    name: 'window',
+    on: '#page a[href*="window=week"]:not([aria-current])',
+    part: '#page .sums, #page .chart',
+  },
+  { name: 'form', on: '#page a[href$="edit=yes"]', part: '#page form' },
+  { name: 'letter', on: '#page form:has(.save-bar) input', key: 'x', part: '.save-bar' },
+  { name: 'dialog', on: `#page button:text-matches("^(${asking})")`, part: 'dialog[open]' },
+  { name: 'choice', on: '#page .chosen input', part: '#page .chosen' },
+  { name: 'payload', on: '#page button[aria-expanded]', part: '#page .event-search' },
+];
+
+/** What a person waits for on a page, in milliseconds. */
+export interface PageTimes {
+  /** The first view with an empty cache, and the last one with a warm one. */
+  readonly cold: number;
+  readonly warm: number;
+  /** By the name of the press. */
+  readonly feedback: ReadonlyMap<string, number>;
+}
+
+/** Views a page in a tab with an empty cache, and presses what it has. */
+export async function measurePage(
   browser: Browser,
-  { storageState, url }: { readonly storageState: SignedIn; readonly url: string },
-  { heading, content }: MeasuredPage,
-): Promise<Tab> {
+  storageState: SignedIn,
+  url: string,
+): Promise<PageTimes> {
   const context = await browser.newContext({
     storageState,
     viewport: { width: 1440, height: 900 },
     // That of a machine without one, en-US@posix, is no language tag: the charts fail on it.
     locale: 'en-GB',
   });
-  await context.addInitScript({
-    content: stopwatch(heading, [contentSelectors.signedIn, content]),
-  });
+  await context.addInitScript({ content: stopwatch(new URL(url).pathname) });
   const page = await context.newPage();
-  return {
-    view: async () => {
-      // Another document, so that a page of the same one is loaded again.
-      await page.goto('about:blank');
-      await page.goto(url);
-      return valueOf(page, 'firstViewMs', `${heading} at ${url}`);
-    },
-    press: async ({ on, key, part, name }) => {
-      await wait(beforePressSeconds);
-      const pressed = page.locator(on).first();
-      // As somebody does who presses it: what it acts on is seen then.
-      await pressed.evaluate(intoView);
-      if (key !== undefined) await pressed.focus();
-      await page.evaluate(`watchFeedback(${JSON.stringify(part)})`);
-      await (key === undefined ? pressed.click() : page.keyboard.press(key));
-      return valueOf(page, 'feedbackMs', `${name} on ${url}`);
-    },
-    close: () => context.close(),
-  };
+  const cold = await view(page, url);
+  let warm = await view(page, url);
+  const feedback = new Map<string, number>();
+  for (const press of presses) {
+    if ((await page.locator(press.on).count()) === 0) continue;
+    feedback.set(press.name, await pressOn(page, press));
+    // The next press begins with the page as it was.
+    warm = await view(page, url);
+  }
+  await context.close();
+  return { cold, warm, feedback };
+}
+
+/** Loads the page and returns the time until its content was there. */
+async function view(page: Page, url: string): Promise<number> {
+  // Another document, so that a page of the same one is loaded again.
+  await page.goto('about:blank');
+  await page.goto(url);
+  return valueOf(page, 'firstViewMs', url);
+}
+
+/** A person looks at a page first; meanwhile the console reads the files of other pages. */
+const beforePressSeconds = 2;
+
+/** Presses something on the page and returns the time until that was seen. */
+async function pressOn(page: Page, { on, key, part, name }: Press): Promise<number> {
+  await wait(beforePressSeconds);
+  const pressed = page.locator(on).first();
+  // As somebody does who presses it: what it acts on is seen then.
+  await pressed.evaluate(intoView);
+  if (key !== undefined) await pressed.focus();
+  await page.evaluate(`watchFeedback(${JSON.stringify(part)})`);
+  await (key === undefined ? pressed.click() : page.keyboard.press(key));
+  return valueOf(page, 'feedbackMs', `${name} on ${page.url()}`);
 }
 
 function intoView(element: { scrollIntoView(options: object): void }): void {
@@ -71,15 +121,15 @@ function intoView(element: { scrollIntoView(options: object): void }): void {
 }
 
 /**
- * Runs in the page before its scripts. The first view is over at the first frame that has the heading and the content;
- * feedback is the first frame after a press in which something on the screen differs within a part.
+ * Runs in the page before its scripts. The first view is over at the first frame in which nothing of the page still
+ * loads; feedback is the first frame after a press in which something on the screen differs within a part.
  */
-function stopwatch(heading: string, content: readonly string[]): string {
+function stopwatch(path: string): string {
   return `
-  const content = ${JSON.stringify(content)};
   const isHere = () =>
-    document.querySelector('#page h1')?.textContent === ${JSON.stringify(heading)} &&
-    content.every((one) => document.querySelector(one) !== null);
+    location.pathname === ${JSON.stringify(path)} &&
+    document.querySelector(${JSON.stringify(contentSelectors.signedIn)}) !== null &&
+    document.querySelector('.chart:not(:has(.uplot))') === null;
   const watch = () => {
     if (isHere()) window.firstViewMs = performance.now();
     else requestAnimationFrame(watch);

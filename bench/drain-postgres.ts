@@ -1,12 +1,13 @@
 import { nodesOf } from '../test/helpers/cluster.ts';
 import { waitFor } from '../test/helpers/leat.ts';
-import type { Bench, Figure, RunOptions } from './bench.ts';
-import { arrivalRate, startReceiver, type Receiver } from './child.ts';
+import type { Store } from '../src/store/port/store.ts';
+import type { Bench, Figure, Progress, RunOptions } from './bench.ts';
+import { arrivalRate, type Receiver, withReceiver } from './child.ts';
 import { bareOnce, drainEvents } from './drain.ts';
-import { addStream, endNodes, fill, type Running, startNodes, withStore } from './leat.ts';
-import { type Database, withClient, withPostgres } from './postgres.ts';
+import { addStreams, type Engine, fill, type Running, withNodes, withStore } from './leat.ts';
+import { urlOf, withClient, withPostgres } from './postgres.ts';
 import { nodesText, rateFigure } from './report.ts';
-import { alternate } from './rounds.ts';
+import { alternate, inTurn } from './rounds.ts';
 import { countWrites, type Written, writtenFigures } from './written.ts';
 
 /** The drain on PostgreSQL, by one node or several, and what the server writes for it. */
@@ -14,73 +15,73 @@ export const drainPostgres: Bench = {
   name: 'drain-postgres',
   what: `${drainEvents} waiting events on PostgreSQL, signed, to one webhook, in as many streams as there are nodes at most; against a bare undici pool posting the same bytes`,
   run: (progress, options) =>
-    withPostgres(async (database) => {
-      const receiver = await startReceiver();
-      try {
-        const figures: Figure[] = [];
-        for (const nodes of options.nodes) {
-          figures.push(...(await drainFigures(database, receiver, nodes, options, progress)));
-        }
-        return figures;
-      } finally {
-        await receiver.end();
-      }
-    }),
+    withPostgres((engine) =>
+      withReceiver([], (receiver) =>
+        inTurn(options.nodes, (nodes) => figuresOf({ engine, receiver, nodes }, options, progress)),
+      ),
+    ),
 };
 
-async function drainFigures(
-  database: Database,
-  receiver: Receiver,
-  nodes: number,
-  options: RunOptions,
-  progress: (text: string) => void,
+interface Where {
+  readonly engine: Engine;
+  readonly receiver: Receiver;
+  readonly nodes: number;
+}
+
+async function figuresOf(
+  where: Where,
+  { rounds, nodes: counts, events = drainEvents }: RunOptions,
+  progress: Progress,
 ): Promise<Figure[]> {
-  const events = options.events ?? drainEvents;
   // The same streams for each number of nodes: each stream has a cost.
-  const streams = Math.max(...options.nodes);
+  const streams = Math.max(...counts);
   const written: Written[] = [];
-  const rounds = await alternate(
-    options.rounds,
+  const rates = await alternate(
+    rounds,
     async () => {
-      const ended = await drainOnce(database, receiver, { events, nodes, streams }, progress);
+      const ended = await drainOnce(where, { events, streams }, progress);
       written.push(ended.written);
       return ended.rate;
     },
-    () => bareOnce(receiver, events),
-    (text) => progress(`${nodesText(nodes)}, ${text}`),
+    () => bareOnce(where.receiver, events),
+    (text) => progress(`${nodesText(where.nodes)}, ${text}`),
   );
-  const name = `drain ${nodesText(nodes)}`;
-  const limit = nodes === 1 ? { least: 0.45, goal: 0.75 } : undefined;
-  return [rateFigure(name, rounds, limit), ...writtenFigures(name, written)];
+  const name = `drain ${nodesText(where.nodes)}`;
+  const limit = where.nodes === 1 ? { least: 0.45, goal: 0.75 } : undefined;
+  return [rateFigure(name, rates, limit), ...writtenFigures(name, written)];
 }
 
 /**
  * Drains a fresh database once. The nodes have claimed their streams before the events are published, and
  * responses are held until all events wait.
  */
-export async function drainOnce(
-  database: Database,
-  receiver: Receiver,
-  { events, nodes, streams }: { events: number; nodes: number; streams: number },
-  progress: (text: string) => void,
+export function drainOnce(
+  { engine, receiver, nodes }: Where,
+  { events, streams }: { readonly events: number; readonly streams: number },
+  progress: Progress,
 ): Promise<Drained> {
-  const tempStore = await database.createTempStore();
   const types = Array.from({ length: streams }, (_, i) => (i === 0 ? 'order.paid' : `order.n${i}`));
-  await withStore(tempStore, async (store) => {
-    for (const type of types) await addStream(store, receiver.port, { name: type, types: [type] });
+  const wanted = {
+    engine,
+    nodes,
+    // Requests that are held while the log is filled must not count as failed.
+    settings: { LEAT_ATTEMPT_TIMEOUT_MS: '60000' },
+    fill: (store: Store) =>
+      addStreams(
+        store,
+        receiver.port,
+        types.map((type) => ({ types: [type] })),
+      ),
+  };
+  return withNodes(wanted, async (running, tempStore) => {
+    await shared(running, streams);
+    await receiver.hold();
+    await withStore(tempStore, (store) => fill(store, events, progress, types));
+    return openAndCount(urlOf(tempStore), receiver, events, {
+      done: `(select count(*) from attempts) >= ${events}`,
+      end: async () => void (await Promise.all(running.map((node) => node.end()))),
+    });
   });
-  // Requests that are held while the log is filled must not count as failed.
-  const running = await startNodes(tempStore, nodes, { LEAT_ATTEMPT_TIMEOUT_MS: '60000' });
-  await shared(running, streams);
-  await receiver.hold();
-  await withStore(tempStore, (store) => fill(store, events, progress, types));
-  const done = `(select count(*) from attempts) >= ${events}`;
-  const drained = await openAndCount(tempStore.url, receiver, events, {
-    done,
-    end: () => endNodes(running),
-  });
-  await tempStore.remove();
-  return drained;
 }
 
 /** The result of a drain. */

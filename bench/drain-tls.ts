@@ -1,18 +1,15 @@
 import { writeFile } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { deliveryBody } from '../src/core/envelope.ts';
 import { authority } from '../test/helpers/certificates.ts';
-import type { BareTlsOrder } from './bare-tls-sender.ts';
-import type { Bench, Figure, RunOptions } from './bench.ts';
+import type { Store } from '../src/store/port/store.ts';
+import type { BareOrder } from './bare-sender.ts';
+import type { Bench, Figure, Progress } from './bench.ts';
 import { arrivalRate, endChild, message, startChild } from './child.ts';
-import { signedHeaders } from './drain.ts';
-import { addStream, createTempStore, fill, makeEvent, startLeat, withStore } from './leat.ts';
-import { processMicros } from './proc.ts';
-import { rateFigure } from './report.ts';
-import { alternate, median } from './rounds.ts';
-import { type Spent, spentPerUnit } from './spent.ts';
-import { threadSettings, type ThreadSetting } from './threads.ts';
+import { deliveredBytes, type Drained, signedHeaders, spentForEach } from './drain.ts';
+import { addStream, fill, makeFolder, withLeat } from './leat.ts';
+import { spentBy } from './proc.ts';
+import { against, figure, rateFigure } from './report.ts';
+import { alternate, pick, type Sides } from './rounds.ts';
 import { firstSeq, streams } from './tls-plan.ts';
 import type { TlsOrder, TlsReport } from './tls-receiver.ts';
 
@@ -26,8 +23,6 @@ const connections = 8;
 const uncountedShare = 1 / 6;
 const timeoutMs = 2000;
 const retryMs = 1000;
-/** A machine with more cores has cores left for several. */
-const receiverProcesses = Math.max(1, Math.min(4, Math.floor(availableParallelism() / 2)));
 
 const settings = {
   LEAT_STREAM_CONCURRENCY: String(connections),
@@ -42,193 +37,124 @@ const types = Array.from({ length: streams }, (_, n) => `order.n${String(n).padS
 export const drainTls: Bench = {
   name: 'drain-tls',
   what: `${drainEvents} waiting events, signed, of ${streams} streams to ${streams} origins over TLS with ${connections} connections each (LEAT_STREAM_CONCURRENCY; LEAT_CONCURRENCY ${streams * connections}); responses after 20 to 60 ms, 1 % with 500 and 1 % never (timeout ${timeoutMs} ms), both sent again after ${retryMs} ms; without the first sixth, in which connections are made; against bare undici pools with as many connections, the same bytes, failures and timeouts`,
-  run: async (progress, options) => {
-    const receivers = await startReceivers();
-    try {
-      const figures: Figure[] = [];
-      for (const thread of threadSettings(options)) {
-        figures.push(...(await measure(receivers, thread, options, progress)));
-      }
-      return figures;
-    } finally {
-      await receivers.end();
-    }
+  run: async (progress, { rounds, events = drainEvents }) => {
+    const receivers = await startReceivers(events);
+    const seen = await alternate(
+      rounds,
+      () => drainOnce(receivers, events, progress),
+      () => bareOnce(receivers, events),
+      progress,
+    );
+    await receivers.end();
+    return figuresOf(seen);
   },
 };
 
-async function measure(
-  receivers: Receivers,
-  thread: ThreadSetting,
-  { rounds, events = drainEvents }: RunOptions,
-  progress: (text: string) => void,
-): Promise<Figure[]> {
-  const [ours, theirs]: [Drained[], Drained[]] = [[], []];
-  const rates = await alternate(
-    rounds,
-    async () => {
-      const drained = await drainOnce(receivers, events, thread, progress);
-      ours.push(drained);
-      return drained.rate;
-    },
-    async () => {
-      const drained = await bareOnce(receivers, events);
-      theirs.push(drained);
-      return drained.rate;
-    },
-    progress,
+function figuresOf(seen: Sides<Side>): Figure[] {
+  const rate = rateFigure(
+    'drain-tls',
+    pick(seen, (side) => side.rate),
+    { least: 0.7, goal: 0.9 },
   );
-  const name = `drain-tls${thread.suffix}`;
-  const middle = (of: (each: Drained) => number, sides = ours): string =>
-    median(sides.map(of)).toFixed(0);
-  const rate = rateFigure(name, rates, { least: 0.7, goal: 0.9 });
-  const time = {
-    unit: 'µs',
-    must: undefined,
-    goal: undefined,
-    better: 'lower',
-  } as const;
-  return [
-    {
-      ...rate,
-      detail: `${rate.detail}; receivers take ${middle((each) => each.receivers)} against ${middle((each) => each.receivers, theirs)} µs, over ${middle((each) => each.connections)} against ${middle((each) => each.connections, theirs)} connections in all`,
-    },
-    {
-      ...time,
-      name: `${name}, time`,
-      values: ours.map(({ whole }) => whole),
-      detail: `of the processor for each event, against ${middle(({ whole }) => whole, theirs)} µs`,
-    },
-    {
-      ...time,
-      name: `${name}, main thread`,
-      values: ours.map(({ mainThread }) => mainThread),
-      detail: `of it, against ${middle(({ mainThread }) => mainThread, theirs)} µs`,
-    },
-  ];
+  const of = (what: keyof Side, unit: string): string =>
+    against(
+      pick(seen, (side) => side[what]),
+      unit,
+      0,
+    );
+  const time = (name: string, what: 'whole' | 'mainThread'): Figure =>
+    figure(
+      `drain-tls, ${name}`,
+      'µs',
+      seen.ours.map((side) => side[what]),
+      {
+        detail: `of the processor for each event: ${of(what, 'µs')}`,
+        better: 'lower',
+      },
+    );
+  const detail = `${rate.detail}; receivers take ${of('receivers', 'µs')}, over ${of('connections', 'connections in all')}`;
+  return [{ ...rate, detail }, time('time', 'whole'), time('main thread', 'mainThread')];
 }
 
 /** What a side did: first attempts a second, and microseconds of processor time for each. */
-interface Drained extends Spent {
-  readonly rate: number;
+interface Side extends Drained {
   /** The time of the receivers. */
   readonly receivers: number;
   /** Connections that were made. */
   readonly connections: number;
 }
 
-async function drainOnce(
-  receivers: Receivers,
-  events: number,
-  { settings: ofThread }: ThreadSetting,
-  progress: (text: string) => void,
-): Promise<Drained> {
-  const tempStore = await createTempStore();
-  await withStore(tempStore, async (store) => {
-    for (const [index, port] of receivers.ports.entries()) {
-      const type = types[index] ?? '';
-      await addStream(store, port, { name: type, types: [type], protocol: 'https' });
-    }
-    await fill(store, events, progress, types, (index) => firstSeq + index);
-  });
-  const authorityFile = join(tempStore.folder, 'ca.pem');
+async function drainOnce(receivers: Receivers, events: number, progress: Progress): Promise<Side> {
+  const folder = await makeFolder();
+  const authorityFile = join(folder.folder, 'ca.pem');
   await writeFile(authorityFile, authority);
-  await receivers.reset(events);
-  const leat = await startLeat(tempStore, {
-    ...settings,
-    ...ofThread,
-    NODE_EXTRA_CA_CERTS: authorityFile,
-  });
-  const drained = await receivers.drained(leat.pid, events);
-  await leat.end();
-  await tempStore.remove();
-  return drained;
+  const ofLeat = {
+    settings: { ...settings, NODE_EXTRA_CA_CERTS: authorityFile },
+    fill: async (store: Store) => {
+      for (const [index, port] of receivers.ports.entries()) {
+        const type = types[index] ?? '';
+        await addStream(store, port, { name: type, types: [type], protocol: 'https' });
+      }
+      await fill(store, events, progress, types, (index) => firstSeq + index);
+      await receivers.reset();
+    },
+  };
+  const side = await withLeat(ofLeat, ({ pid }) => receivers.drained(pid));
+  await folder.remove();
+  return side;
 }
 
-async function bareOnce(receivers: Receivers, events: number): Promise<Drained> {
-  await receivers.reset(events);
-  const sender = startChild('./bare-tls-sender.ts');
-  const event = makeEvent(firstSeq, types[0]);
-  const [before = '', after = ''] = deliveryBody(
-    event.body,
-    'svc',
-    'est_MASi45ub7Qe4ZE36UT5G6c',
-  ).split(String(firstSeq));
-  const order: BareTlsOrder = {
-    ports: receivers.ports,
+async function bareOnce(receivers: Receivers, events: number): Promise<Side> {
+  await receivers.reset();
+  const sender = startChild('./bare-sender.ts');
+  sender.send({
+    origins: receivers.ports.map((port) => `https://127.0.0.1:${port}`),
     count: events,
     connections,
     timeoutMs,
     retryMs,
-    body: [before, after],
+    body: deliveredBytes(firstSeq).split(String(firstSeq)),
     headers: signedHeaders,
-  };
-  sender.send(order);
-  const drained = await receivers.drained(sender.pid ?? 0, events);
+  } satisfies BareOrder);
+  const side = await receivers.drained(sender.pid ?? 0);
   await endChild(sender);
-  return drained;
+  return side;
 }
 
 interface Receivers {
   /** The origin of each stream. */
   readonly ports: readonly number[];
-  /** Prepares for so many events. */
-  reset(events: number): Promise<void>;
-  /** Waits until so many first attempts of a process have arrived. */
-  drained(pid: number, events: number): Promise<Drained>;
+  reset(): Promise<unknown>;
+  /** Waits until the first attempts of a process at all events have arrived. */
+  drained(pid: number): Promise<Side>;
   end(): Promise<void>;
 }
 
-async function startReceivers(): Promise<Receivers> {
-  const each = Math.ceil(streams / receiverProcesses);
-  const children = Array.from({ length: receiverProcesses }, () =>
-    startChild('./tls-receiver.ts', [String(each)]),
-  );
-  const ready = await Promise.all(children.map((child) => message<{ ports: number[] }>(child)));
-  const ask = async (order: TlsOrder): Promise<TlsReport> => {
-    const reports = children.map(async (child) => {
-      const report = message<TlsReport>(child);
-      child.send(order);
-      return report;
-    });
-    return sumOf(await Promise.all(reports));
+/** Starts the receivers of so many events, all in one process. */
+async function startReceivers(events: number): Promise<Receivers> {
+  const child = startChild('./tls-receiver.ts');
+  const { ports } = await message<{ ports: number[] }>(child);
+  const from = Math.floor(events * uncountedShare);
+  const ask = (order: TlsOrder) => (): Promise<TlsReport> => {
+    child.send(order);
+    return message(child);
   };
-  const micros = async (): Promise<number> => {
-    const all = await Promise.all(children.map(({ pid }) => processMicros(pid ?? 0)));
-    return all.reduce((sum, value) => sum + value, 0);
-  };
+  const report = ask('report');
+  const micros = async (): Promise<number> => (await spentBy(child.pid ?? 0)).whole;
   return {
-    ports: ready.flatMap(({ ports }) => ports).slice(0, streams),
-    reset: async (events) => {
-      await ask({ reset: Math.floor((events * uncountedShare) / receiverProcesses) });
-    },
-    drained: async (pid, events) => {
+    ports,
+    reset: ask({ reset: from }),
+    drained: async (pid) => {
       const before = await micros();
-      const from = Math.floor(events * uncountedShare);
-      const count = async (): Promise<number> => (await ask('report')).count;
-      const spent = await spentPerUnit(pid, count, { from, total: events });
-      const report = await ask('report');
+      const spent = await spentForEach(pid, report, { from, total: events });
+      const { count, ...seen } = await report();
       return {
         ...spent,
-        rate: arrivalRate({ ...report, count: report.count - from }),
+        rate: arrivalRate({ ...seen, count: count - from }),
         receivers: ((await micros()) - before) / events,
-        connections: report.connections,
+        connections: seen.connections,
       };
     },
-    end: async () => {
-      await Promise.all(children.map(endChild));
-    },
-  };
-}
-
-function sumOf(reports: readonly TlsReport[]): TlsReport {
-  const sum = (of: (report: TlsReport) => number): number =>
-    reports.reduce((total, report) => total + of(report), 0);
-  const begun = reports.filter(({ count }) => count > 0);
-  return {
-    count: sum(({ count }) => count),
-    firstAtMs: Math.min(...begun.map(({ firstAtMs }) => firstAtMs)),
-    lastAtMs: Math.max(...begun.map(({ lastAtMs }) => lastAtMs)),
-    requests: sum(({ requests }) => requests),
-    connections: sum((report) => report.connections),
+    end: () => endChild(child),
   };
 }

@@ -1,115 +1,115 @@
-import { DatabaseSync } from 'node:sqlite';
-import type pg from 'pg';
-import type { Bench, Figure, RunOptions } from './bench.ts';
-import { endChild, message, startChild } from './child.ts';
-import { createTempStore, type TempStore, withStore } from './leat.ts';
-import { withClient, withPostgres } from './postgres.ts';
-import { alternate, median, ratios } from './rounds.ts';
+import type { LogEvent, Node } from '../src/core/types.ts';
+import type { OwnedStream } from '../src/store/port/ownership.ts';
+import type { Outcome } from '../src/store/port/settlement.ts';
+import type { Store } from '../src/store/port/store.ts';
+import type { Bench, Figure } from './bench.ts';
+import { addStreams, type Engine, makeEvent, withStore } from './leat.ts';
+import { onBoth } from './postgres.ts';
+import { familyMicros } from './proc.ts';
+import { figure } from './report.ts';
+import { inTurn } from './rounds.ts';
 
-const thisCheckout = new URL('..', import.meta.url).pathname;
-const triggers = {
-  sqlite: [
-    'failure_added',
-    'failure_removed',
-    'failure_opened',
-    'failure_closed',
-    'redelivery_delivered',
-    'redelivery_failed',
-  ],
-  postgres: ['failures_added', 'failures_removed', 'failures_changed'],
-};
+const tenant = 1;
+const streams = 8;
+/** Outcomes of one settlement, as a busy node has them. */
+const batch = 256;
+const limits = { consecutive: 1_000_000, total: 1_000_000 };
 
-/**
- * What failures cost the settlement, by processor time, that of the database's server included: what the
- * triggers that count them do, or all changes since another version.
- */
+/** Of so many deliveries one fails. Where few fail, each failure counts for less: more show the same difference. */
+const kinds = [
+  { name: 'every delivery fails', every: 1, batches: 80 },
+  { name: 'every second delivery fails', every: 2, batches: 80 },
+  { name: 'one delivery of a hundred fails', every: 100, batches: 1200 },
+] as const;
+type Kind = (typeof kinds)[number];
+
+/** What a settlement costs where deliveries fail; to compare versions, use --against. */
 export const failing: Bench = {
   name: 'failing',
-  what: 'settlement with the triggers that count failures, against the same store without them, or against the checkout of another version (--checkout)',
-  run: async (progress, options) => [
-    ...(await figuresOf(progress, options, {
-      engine: 'SQLite',
-      create: createTempStore,
-      serverPid: 0,
-      drop: dropOnSqlite,
-    })),
-    ...(await withPostgres(({ createTempStore: create, pid }) =>
-      figuresOf(progress, options, {
-        engine: 'PostgreSQL',
-        create,
-        serverPid: pid,
-        drop: ({ url }) => withClient(url, dropOnPostgres),
+  what: "processor time of settlements for each outcome, that of the database's server included; no comparison",
+  run: (progress, { rounds }) =>
+    onBoth((engine) =>
+      inTurn(kinds, async (kind): Promise<Figure[]> => {
+        const micros: number[] = [];
+        for (let round = 1; round <= rounds; round += 1) {
+          progress(`${engine.name}, ${kind.name}: round ${round} of ${rounds}`);
+          micros.push(await settle(engine, kind));
+        }
+        const about = { detail: 'of processor time for each outcome', better: 'lower' } as const;
+        return [figure(`${engine.name}, ${kind.name}`, 'µs', micros, about)];
       }),
-    )),
-  ],
+    ),
 };
 
-function dropOnSqlite({ file }: TempStore): Promise<void> {
-  const db = new DatabaseSync(file);
-  for (const name of triggers.sqlite) db.exec(`drop trigger ${name}`);
-  db.close();
-  return Promise.resolve();
-}
-
-async function dropOnPostgres(client: pg.Client): Promise<void> {
-  for (const name of triggers.postgres) await client.query(`drop trigger ${name} on deliveries`);
-}
-
-interface EngineSetup<Made> {
-  readonly engine: string;
-  readonly create: () => Promise<Made>;
-  /** 0 for one within the process. */
-  readonly serverPid: number;
-  readonly drop: (tempStore: Made) => Promise<void>;
-}
-
-const shares = [
-  ['every delivery fails', 1],
-  ['every second delivery fails', 0.5],
-  ['one delivery of a hundred fails', 0.01],
-] as const;
-
-async function figuresOf<Made extends TempStore>(
-  progress: (text: string) => void,
-  { rounds, checkout: other }: RunOptions,
-  { engine, create, serverPid, drop }: EngineSetup<Made>,
-): Promise<Figure[]> {
-  const settle = async (checkout: string, share: number, isCounted = true): Promise<number> => {
-    const tempStore = await create();
-    try {
-      if (!isCounted) {
-        await withStore(tempStore, () => Promise.resolve());
-        await drop(tempStore);
-      }
-      const args = [checkout, JSON.stringify(tempStore), String(share), String(serverPid)];
-      const child = startChild('settlement.ts', args);
-      try {
-        return await message<number>(child);
-      } finally {
-        await endChild(child);
-      }
-    } finally {
-      await tempStore.remove();
-    }
+/** Returns the microseconds for each outcome. */
+async function settle(engine: Engine, kind: Kind): Promise<number> {
+  const { batches } = kind;
+  const spent = async (): Promise<number> => {
+    const { user, system } = process.cpuUsage();
+    const { serverPid } = engine;
+    return user + system + (serverPid === undefined ? 0 : await familyMicros(serverPid));
   };
-  const figures: Figure[] = [];
-  for (const [what, share] of shares) {
-    const measured = await alternate(
-      rounds,
-      () => settle(thisCheckout, share),
-      () => (other === undefined ? settle(thisCheckout, share, false) : settle(other, share)),
-      (round) => progress(`${engine}, ${what}: ${round}`),
+  const tempStore = await engine.createTempStore();
+  const micros = await withStore(tempStore, async (store) => {
+    await addStreams(
+      store,
+      1,
+      Array.from({ length: streams }, () => ({})),
     );
-    const [ours, theirs] = [median(measured.ours), median(measured.theirs)].map(Math.round);
-    figures.push({
-      name: `${engine}, ${what}`,
-      detail: `${ours} outcomes a second of processor time against ${theirs}`,
-      values: ratios(measured),
-      unit: 'ratio',
-      better: 'higher',
-      must: other === undefined ? undefined : { kind: 'least', value: 0.95 },
-      goal: other === undefined ? 0.95 : 1,
-    });
+    const node: Node = await store.ownership.join('bench', 600_000);
+    const wanted = { claim: 1, take: streams, longestWaitMs: 86_400_000 };
+    const owned = await store.ownership.claim(node, wanted);
+    const pages = await publish(store, batches);
+    const settleAll = async (from: number, to: number): Promise<void> => {
+      for (const [index, page] of pages.slice(from, to).entries()) {
+        const turn = from + index;
+        const settlements = owned.map((stream, of) =>
+          settlementOf(stream, page, (turn * streams + of) * page.length, kind),
+        );
+        const results = await store.deliveries.settle(node, turn + 1, settlements, limits);
+        if (results.some(({ result }) => result !== 'recorded')) throw new Error('not recorded');
+      }
+    };
+    // The first quarter is for the compiler.
+    await settleAll(0, batches / 4);
+    const before = await spent();
+    await settleAll(batches / 4, batches);
+    return ((await spent()) - before) / (((batches * 3) / 4) * batch);
+  });
+  await tempStore.remove();
+  return micros;
+}
+
+/** Returns the events of each batch: all streams have the same. */
+async function publish(store: Store, batches: number): Promise<LogEvent[][]> {
+  const pages: LogEvent[][] = [];
+  while (pages.length < batches) {
+    const made = Array.from({ length: batch / streams }, () => makeEvent());
+    const appended = await store.log.append(tenant, made);
+    pages.push(
+      made.map((event, index) => ({
+        ...event,
+        offset: appended[index]?.offset ?? 0,
+        publishedAt: event.time,
+      })),
+    );
   }
-  return figures;
+  return pages;
+}
+
+function settlementOf(
+  { stream, epoch, run }: OwnedStream,
+  events: readonly LogEvent[],
+  first: number,
+  { every }: Kind,
+) {
+  const base = { kind: 'first', attempt: 1, hasRow: false, agoMs: 5, durationMs: 5 } as const;
+  const outcomes = events.map((event, index): Outcome => {
+    return (first + index) % every === 0
+      ? { ...base, event, result: 'failed', status: 503, error: '503 - busy' }
+      : { ...base, event, result: 'delivered', status: 204 };
+  });
+  const cursor = events.at(-1)?.offset ?? 0;
+  const { tenant: of, id, version } = stream;
+  return { tenant: of, stream: id, epoch, run, version, cursor, outcomes };
 }

@@ -1,28 +1,21 @@
-import type { Bench, Figure, RunOptions } from './bench.ts';
-import { arrivalRate, startReceiver, type Receiver } from './child.ts';
-import { createProbe } from './hostile-requests.ts';
-import { filterCases, type FilterCase } from './filter-cases.ts';
-import {
-  addStream,
-  createTempStore,
-  makeEvent,
-  orderData,
-  type Running,
-  startLeat,
-  type TempStore,
-  withStore,
-} from './leat.ts';
+import type { Store } from '../src/store/port/store.ts';
+import type { Bench, Figure, Progress, RunOptions } from './bench.ts';
+import { type Receiver, withReceiver } from './child.ts';
+import { type Drained, drainOnce } from './drain.ts';
+import { type FilterCase, filterCases } from './filter-cases.ts';
+import { createProbe, holdFigure, type Holds } from './holds.ts';
+import { addStreams, fill, makeFolder, orderData, withLeat } from './leat.ts';
 import { load, post } from './load.ts';
-import { cpuSeconds, wait } from './proc.ts';
-import { rateFigure } from './report.ts';
-import { alternate, median } from './rounds.ts';
+import { wait } from './proc.ts';
+import { against, figure, rateFigure } from './report.ts';
+import { alternate, inTurn, pick } from './rounds.ts';
+import { publish } from './steady.ts';
 
 const streams = 100;
 const publishSeconds = 5;
 const drainEvents = 50_000;
 const hostileStreams = 1000;
 const hostileSeconds = 8;
-const holdMsMax = 50;
 
 /**
  * Streams that receive one event in a hundred, by their filter or by a type of their own: both
@@ -34,188 +27,118 @@ export const filter: Bench = {
     `${streams} streams whose filters match 1 % of the events each; against ${streams} streams without, ` +
     'of which each has 1 % of the events by their type: the same deliveries. And the longest hold of the ' +
     `event loop with ${hostileStreams} hostile filters and events of 255 KiB`,
-  run: async (progress, options) => {
-    const receiver = await startReceiver();
-    try {
-      const { cases: part = '' } = options;
-      const cases = filterCases.filter(({ name }) => name.includes(part));
+  run: (progress, options) =>
+    withReceiver([], async (receiver) => {
+      const cases = filterCases.filter(({ name }) => name.includes(options.cases));
+      const fanOut = 'fan-out'.includes(options.cases);
       return [
-        ...('fan-out'.includes(part) ? await comparison(receiver, options, progress) : []),
-        ...(await hostileFigures(cases, options.rounds, progress)),
+        ...(fanOut ? await comparison(receiver, options, progress) : []),
+        ...(await inTurn(cases, (each) => hostileFigures(each, options.rounds, progress))),
       ];
-    } finally {
-      await receiver.end();
-    }
-  },
+    }),
 };
 
 type Side = 'filters' | 'types';
 
-const typeOf = (side: Side, part: number): string =>
-  side === 'filters' ? 'order.paid' : `order.paid_${part}`;
+const parts = Array.from({ length: streams }, (_, part) => part);
+
+const typesOf = (side: Side): string[] =>
+  parts.map((part) => (side === 'filters' ? 'order.paid' : `order.paid_${part}`));
 
 async function comparison(
   receiver: Receiver,
-  options: RunOptions,
-  progress: (text: string) => void,
+  { rounds, events = drainEvents }: RunOptions,
+  progress: Progress,
 ): Promise<Figure[]> {
-  const publish = (side: Side) => (): Promise<number> => publishRate(receiver, side);
-  const published = await alternate(options.rounds, publish('filters'), publish('types'), progress);
-  const seconds: Record<Side, number[]> = { filters: [], types: [] };
-  const events = options.events ?? drainEvents;
-  const drain = (side: Side) => async (): Promise<number> => {
-    const { rate, cpu } = await drainOnce(receiver, side, events, progress);
-    seconds[side].push(cpu);
-    return rate;
-  };
-  const drained = await alternate(options.rounds, drain('filters'), drain('types'), progress);
-  const micros = seconds.filters.map(
-    (cpu, round) => ((cpu - (seconds.types[round] ?? NaN)) / events / streams) * 1e6,
+  const publishing = (side: Side) => () => publishRate(receiver, side);
+  const published = await alternate(rounds, publishing('filters'), publishing('types'), progress);
+  const draining = (side: Side) => (): Promise<Drained> =>
+    drainOnce(receiver, events, async (store) => {
+      await addSide(store, receiver, side);
+      await fill(store, events, progress, typesOf(side), (index) => index % streams);
+    });
+  const drained = await alternate(rounds, draining('filters'), draining('types'), progress);
+  const cpu = pick(drained, ({ whole }) => (whole * events) / 1e6);
+  const micros = drained.ours.map(
+    ({ whole }, round) => (whole - (drained.theirs[round]?.whole ?? NaN)) / streams,
   );
   return [
     rateFigure('fan-out', published, { least: 0.9, goal: 1 }),
-    rateFigure('waiting events', drained, undefined),
-    {
-      name: 'an event and stream',
-      detail: `processor time of ${events.toLocaleString('en')} events to ${streams} streams: ${median(seconds.filters).toFixed(1)} against ${median(seconds.types).toFixed(1)} s`,
-      values: micros,
-      unit: 'µs',
-      must: { kind: 'most', value: 2 },
-      goal: undefined,
-    },
+    rateFigure(
+      'waiting events',
+      pick(drained, ({ rate }) => rate),
+    ),
+    figure('an event and stream', 'µs', micros, {
+      detail: `processor time of ${events.toLocaleString('en')} events to ${streams} streams: ${against(cpu, 's')}`,
+      most: 2,
+    }),
   ];
 }
 
 /** Adds the streams of a side. */
-async function addStreams(tempStore: TempStore, receiver: Receiver, side: Side): Promise<void> {
-  await withStore(tempStore, async (store) => {
-    for (let part = 0; part < streams; part += 1) {
-      await addStream(store, receiver.port, {
-        name: `stream-${part}`,
-        types: [typeOf(side, part)],
-        ...(side === 'filters' && { filter: JSON.stringify({ 'data.object.seq': part }) }),
-      });
-    }
-  });
+function addSide(store: Store, { port }: Receiver, side: Side): Promise<void> {
+  const all = typesOf(side).map((type, part) => ({
+    types: [type],
+    ...(side === 'filters' && { filter: JSON.stringify({ 'data.object.seq': part }) }),
+  }));
+  return addStreams(store, port, all);
 }
 
 /** Measures publishes per second, one event per request, while the streams receive their events. */
-async function publishRate(receiver: Receiver, side: Side): Promise<number> {
-  const tempStore = await createTempStore();
-  await addStreams(tempStore, receiver, side);
-  await receiver.reset();
-  const leat = await startLeat(tempStore);
-  const requests = Array.from({ length: streams }, (_, part) => {
-    const body = JSON.stringify({ type: typeOf(side, part), data: orderData(part) });
-    return post('/api/v2/events', leat.port, body, leat.token);
+function publishRate(receiver: Receiver, side: Side): Promise<number> {
+  const filled = async (store: Store): Promise<void> => {
+    await addSide(store, receiver, side);
+    await receiver.reset();
+  };
+  return withLeat({ fill: filled }, async ({ port, token }) => {
+    const requests = typesOf(side).map((type, part) =>
+      post('/api/v2/events', port, JSON.stringify({ type, data: orderData(part) }), token),
+    );
+    const publishing = { port, connections: streams, requests };
+    await load({ ...publishing, seconds: 1 });
+    return (await load({ ...publishing, seconds: publishSeconds })).perSecond;
   });
-  const publishing = { port: leat.port, connections: streams, requests };
-  await load({ ...publishing, seconds: 1 });
-  const rate = await load({ ...publishing, seconds: publishSeconds });
-  await leat.end();
-  await tempStore.remove();
-  return rate;
-}
-
-/** Measures the deliveries per second of waiting events, and the processor time of the server. */
-async function drainOnce(
-  receiver: Receiver,
-  side: Side,
-  events: number,
-  progress: (text: string) => void,
-): Promise<{ readonly rate: number; readonly cpu: number }> {
-  const tempStore = await createTempStore();
-  await addStreams(tempStore, receiver, side);
-  await withStore(tempStore, async (store) => {
-    for (let done = 0; done < events; done += 1000) {
-      progress(`filling the log: ${done} of ${events}`);
-      const chunk = Array.from({ length: Math.min(1000, events - done) }, (_, index) => {
-        const part = (done + index) % streams;
-        return makeEvent(part, typeOf(side, part));
-      });
-      await store.log.append(1, chunk);
-    }
-  });
-  await receiver.reset();
-  const leat = await startLeat(tempStore);
-  const report = await receiver.received(events);
-  const cpu = await cpuSeconds(leat.pid);
-  await leat.end();
-  await tempStore.remove();
-  return { rate: arrivalRate(report), cpu };
 }
 
 async function hostileFigures(
-  cases: readonly FilterCase[],
+  one: FilterCase,
   rounds: number,
-  progress: (text: string) => void,
+  progress: Progress,
 ): Promise<Figure[]> {
-  const figures: Figure[] = [];
-  for (const one of cases) {
-    const seen: Hold[] = [];
-    for (let round = 0; round < rounds; round += 1) {
-      progress(`${one.name}, round ${round + 1} of ${rounds}`);
-      seen.push(await holdOf(one));
-    }
-    const middle = (of: (hold: Hold) => number): number => median(seen.map(of));
-    figures.push({
-      name: one.name,
-      detail: `at most ${middle(({ computedMs }) => computedMs).toFixed(1)} ms of computation, against ${middle(({ aloneMs }) => aloneMs).toFixed(1)} ms before the events`,
-      values: seen.map(({ longestMs }) => longestMs),
-      unit: 'ms',
-      // A disk or a machine that stalls for longer does so without filters too.
-      must: {
-        kind: 'most',
-        value: Math.ceil(
-          Math.max(
-            holdMsMax,
-            middle(({ aloneMs }) => aloneMs),
-          ),
-        ),
-      },
-      goal: undefined,
-    });
+  const seen: { readonly alone: Holds; readonly underLoad: Holds }[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    progress(`${one.name}, round ${round + 1} of ${rounds}`);
+    seen.push(await holdsOf(one));
   }
-  return figures;
-}
-
-interface Hold {
-  readonly longestMs: number;
-  readonly computedMs: number;
-  readonly aloneMs: number;
+  const alone = seen.map((each) => each.alone.longestMs);
+  return [
+    holdFigure(
+      one.name,
+      seen.map(({ underLoad }) => underLoad),
+      alone,
+    ),
+  ];
 }
 
 /** Measures the longest hold while a thousand streams filter the events of a case; none of them matches. */
-async function holdOf(one: FilterCase): Promise<Hold> {
-  const tempStore = await createTempStore();
-  await withStore(tempStore, async (store) => {
-    for (let index = 0; index < hostileStreams; index += 1) {
-      const condition = JSON.stringify(one.condition(index));
-      await addStream(store, 9, { name: `stream-${index}`, filter: condition });
+async function holdsOf(one: FilterCase): Promise<{ alone: Holds; underLoad: Holds }> {
+  const { folder, remove } = await makeFolder();
+  const probe = createProbe(folder);
+  const all = Array.from({ length: hostileStreams }, (_, index) => ({
+    filter: JSON.stringify(one.condition(index)),
+  }));
+  const wanted = { settings: probe.settings, fill: (store: Store) => addStreams(store, 9, all) };
+  const holds = await withLeat(wanted, async (leat) => {
+    await wait(2);
+    await probe.longest(leat);
+    await wait(2);
+    const alone = await probe.longest(leat);
+    for (let sent = 0; sent < 2 * hostileSeconds; sent += 1) {
+      await publish(leat, `{"type":"order.paid","data":{"object":${one.object}}}`);
+      await wait(0.5);
     }
+    return { alone, underLoad: await probe.longest(leat) };
   });
-  const loopFile = `${tempStore.folder}/loop.json`;
-  const leat = await startLeat(tempStore, {
-    NODE_OPTIONS: `--import=${new URL('./loop-probe.ts', import.meta.url).pathname}`,
-    BENCH_LOOP_FILE: loopFile,
-  });
-  const probe = createProbe(leat.pid, loopFile);
-  await wait(2);
-  await probe.longest();
-  await wait(2);
-  const { longestMs: aloneMs } = await probe.longest();
-  await publishTwoASecond(leat, `{"type":"order.paid","data":{"object":${one.object}}}`);
-  const hold = await probe.longest();
-  await leat.end();
-  await tempStore.remove();
-  return { ...hold, aloneMs };
-}
-
-async function publishTwoASecond({ url, token }: Running, body: string): Promise<void> {
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-  for (let sent = 0; sent < 2 * hostileSeconds; sent += 1) {
-    const response = await fetch(`${url}/api/v2/events`, { method: 'POST', headers, body });
-    if (response.status !== 202) throw new Error(await response.text());
-    await wait(0.5);
-  }
+  await remove();
+  return holds;
 }

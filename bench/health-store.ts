@@ -1,40 +1,57 @@
-import { DatabaseSync } from 'node:sqlite';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { hourMs } from '../src/core/units.ts';
-import { factTypes, type FactsStore, factsOf, fillFacts } from './facts-store.ts';
-import { addStream, withStore } from './leat.ts';
-import { withClient } from './postgres.ts';
+import type { Progress } from './bench.ts';
+import { factTypes, factsOf, fillFacts } from './facts-store.ts';
+import {
+  addStreams,
+  type Engine,
+  type Running,
+  startLeat,
+  type TempStore,
+  withStore,
+} from './leat.ts';
+import { wait } from './proc.ts';
+import { execute } from './sql.ts';
 
 export const healthOf = { events: 1_000_000, streams: 10_000 } as const;
 
 /** One of so many streams is disabled, paused, failing and lagging each. */
 const one = 50;
+/** Until a node that has just started owns its streams and has read what it needs of them. */
+const startSeconds = 15;
 
-/** Fills a store as for `facts`, and adds streams in all states up to 10,000. */
-export async function fillHealth(
-  { tempStore, url }: FactsStore,
-  { events, silentPort }: { readonly events: number; readonly silentPort: number },
-  progress: (text: string) => void,
-): Promise<void> {
-  await fillFacts({ tempStore, url }, events, progress);
-  await withStore(tempStore, async (store) => {
-    for (let index = factsOf.streams; index < healthOf.streams; index += 1) {
-      if (index % 500 === 0) progress(`creating streams: ${index} of ${healthOf.streams}`);
-      const types = [factTypes[index % factTypes.length] ?? ''];
-      await addStream(store, silentPort, { name: `health-${index}`, types });
-    }
-  });
-  progress('states');
-  const statements = statementsFor(events);
-  if (url === undefined) {
-    const db = new DatabaseSync(tempStore.file);
-    for (const statement of statements) db.exec(statement);
-    db.close();
-    return;
-  }
-  await withClient(url, async (client) => {
-    for (const statement of statements) await client.query(statement);
-    await client.query('vacuum analyze');
-  });
+/**
+ * Fills a store as for `facts`, with streams in all states up to 10,000, and starts a server on it for the time
+ * of `work`. Attempts stay under way at a silent receiver, so that states stay as they are.
+ */
+export async function withHealth<T>(
+  engine: Engine,
+  { events, progress }: { readonly events: number; readonly progress: Progress },
+  work: (leat: Running, tempStore: TempStore) => Promise<T>,
+  fillMore: (tempStore: TempStore) => Promise<unknown> = async () => {},
+): Promise<T> {
+  const silent = createServer();
+  await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve));
+  const { port } = silent.address() as AddressInfo;
+  const tempStore = await engine.createTempStore();
+  await fillFacts(tempStore, events, progress);
+  const streams = Array.from({ length: healthOf.streams - factsOf.streams }, (_, index) => ({
+    name: `health-${factsOf.streams + index}`,
+    types: [factTypes[index % factTypes.length] ?? ''],
+  }));
+  await withStore(tempStore, (store) => addStreams(store, port, streams, progress));
+  await execute(tempStore, statementsFor(events), progress);
+  await fillMore(tempStore);
+  progress(`${engine.name}: starting`);
+  const settings = { LEAT_ATTEMPT_TIMEOUT_MS: '600000', LEAT_CONCURRENCY: '64' };
+  const leat = await startLeat(tempStore, settings);
+  await wait(startSeconds);
+  const result = await work(leat, tempStore);
+  await leat.end();
+  silent.close();
+  await tempStore.remove();
+  return result;
 }
 
 /** Those that are not sent to are far behind, each somewhere else; those that lag are close to the head. */

@@ -1,4 +1,9 @@
-import { type Request, rawRequest } from './hostile-request.ts';
+/** A request to the management API. */
+interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: string;
+}
 
 /** The requests that a hostile client repeats. */
 export interface Case {
@@ -23,8 +28,7 @@ const slowly = (bytes: number): Pick<Case, 'connections' | 'pauseMs'> => ({
   pauseMs: (bytes / (1.4 * MIB)) * 1000,
 });
 
-/** Returns every case; `stream` is the stream whose failures are listed. */
-export function hostileCases(host: Parameters<typeof rawRequest>[0]): Case[] {
+export function hostileCases(): Case[] {
   const bodies: [name: string, path: string, body: string][] = [
     ['4 MiB of inexact numbers', '/events', event(items('1.0', publishMax - 100))],
     ['4 MiB of 1.0 and {}', '/events', event(`1.0,${items('{}', publishMax - 100)}`)],
@@ -62,32 +66,34 @@ export function hostileCases(host: Parameters<typeof rawRequest>[0]): Case[] {
     ...bodies.map(([name, path, body]) => ({
       name,
       ...slowly(body.length),
-      requests: [rawRequest(host, 'POST', path, body)],
+      requests: [{ method: 'POST', path, body }],
     })),
     ...patches.map(([name, id, body]) => ({
       name,
       connections: 2,
       pauseMs: 100,
-      requests: [rawRequest(host, 'PATCH', `/users/leat%7C${id}`, body)],
+      requests: [{ method: 'PATCH', path: `/users/leat%7C${id}`, body }],
     })),
     ...lists.map(([name, ...paths]) => ({
       name,
       connections: 2,
       pauseMs: 100,
-      requests: paths.map((path) => rawRequest(host, 'GET', path)),
+      requests: paths.map((path) => ({ method: 'GET', path })),
     })),
     {
       name: 'never reads',
       connections: 25,
       pauseMs: 1000,
       silent: true,
-      requests: [rawRequest(host, 'GET', '/users?take=7')],
+      requests: [{ method: 'GET', path: '/users?take=7' }],
     },
     {
       name: 'at the byte limit',
       connections: 4,
       pauseMs: 0,
-      requests: [rawRequest(host, 'POST', '/events', `[${Array(4).fill(large()).join(',')}]`)],
+      requests: [
+        { method: 'POST', path: '/events', body: `[${Array(4).fill(large()).join(',')}]` },
+      ],
     },
   ];
 }

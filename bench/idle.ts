@@ -1,6 +1,7 @@
-import type { Bench } from './bench.ts';
-import { addStream, createTempStore, startLeat, withStore } from './leat.ts';
-import { cpuPercent, residentMegabytes, wait } from './proc.ts';
+import type { Bench, Figure } from './bench.ts';
+import { addStreams, type Running, withLeat } from './leat.ts';
+import { cpuPercent, megabytesOf, wait } from './proc.ts';
+import { figure } from './report.ts';
 
 const streams = 10_000;
 const watchSeconds = 20;
@@ -9,38 +10,33 @@ const watchSeconds = 20;
 export const idle: Bench = {
   name: 'idle',
   what: `CPU and resident memory of a server with ${streams} idle streams, over ${watchSeconds} s`,
-  run: async (progress) => {
-    const tempStore = await createTempStore();
-    await withStore(tempStore, async (store) => {
-      for (let i = 0; i < streams; i++) {
-        if (i % 2000 === 0) progress(`making streams: ${i} of ${streams}`);
-        await addStream(store, 9, { name: `idle-${i}`, types: [`kind_${i % 100}.happened`] });
-      }
+  run: (progress) => {
+    const all = Array.from({ length: streams }, (_, i) => ({
+      types: [`kind_${i % 100}.happened`],
+    }));
+    return withLeat({ fill: (store) => addStreams(store, 9, all, progress) }, async (leat) => {
+      await wait(5);
+      progress(`watching for ${watchSeconds} s`);
+      const names = ['idle CPU', 'idle memory'] as const;
+      return watch(leat, names, { seconds: watchSeconds, percent: 1, megabytes: 200 });
     });
-    const leat = await startLeat(tempStore);
-    await wait(5);
-    progress(`watching for ${watchSeconds} s`);
-    const percent = await cpuPercent(leat.pid, watchSeconds);
-    const megabytes = await residentMegabytes(leat.pid);
-    await leat.end();
-    await tempStore.remove();
-    return [
-      {
-        name: 'idle CPU',
-        detail: `${streams} streams`,
-        values: [percent],
-        unit: '% of a core',
-        must: { kind: 'most', value: 1 },
-        goal: undefined,
-      },
-      {
-        name: 'idle memory',
-        detail: `${streams} streams`,
-        values: [megabytes],
-        unit: 'MB resident',
-        must: { kind: 'most', value: 200 },
-        goal: undefined,
-      },
-    ];
   },
 };
+
+/** Watches a server that has nothing to do. */
+export async function watch(
+  { pid }: Pick<Running, 'pid'>,
+  [cpu, memory]: readonly [cpu: string, memory: string],
+  most: { readonly seconds: number; readonly percent: number; readonly megabytes: number },
+): Promise<Figure[]> {
+  const percent = await cpuPercent(pid, most.seconds);
+  const megabytes = await megabytesOf(pid, 'VmRSS');
+  const peak = (await megabytesOf(pid, 'VmHWM')).toFixed(0);
+  return [
+    figure(cpu, '% of a core', [percent], { detail: 'of the process', most: most.percent }),
+    figure(memory, 'MB resident', [megabytes], {
+      detail: `${peak} MB at most since the start`,
+      most: most.megabytes,
+    }),
+  ];
+}

@@ -1,21 +1,16 @@
 import type { ChildProcess } from 'node:child_process';
+import type { Store } from '../src/store/port/store.ts';
+import { createStream } from '../test/helpers/api-client.ts';
 import { startDns } from '../test/helpers/dns.ts';
 import { freePort } from '../test/helpers/leat.ts';
-import { createStream } from '../test/helpers/api-client.ts';
-import { createTenant, type Tenant, twoTenantsSettings } from '../test/helpers/tenants.ts';
-import type { Bench, Figure } from './bench.ts';
-import {
-  arrivalRate,
-  endChild,
-  message,
-  startChild,
-  startReceiver,
-  type Receiver,
-} from './child.ts';
-import { addStream, fill, createTempStore, type Running, startLeat, withStore } from './leat.ts';
-import { rateFigure } from './report.ts';
-import { alternate, median, quantile, ratios } from './rounds.ts';
-import { createSteady, type Steady } from './steady.ts';
+import { createTenant, twoTenantsSettings } from '../test/helpers/tenants.ts';
+import type { Bench, Figure, Progress } from './bench.ts';
+import { endChild, message, type Receiver, startChild, withReceiver } from './child.ts';
+import { drainOnce } from './drain.ts';
+import { addStreams, fill, type Running, withLeat } from './leat.ts';
+import { against, ratioFigure, rateFigure } from './report.ts';
+import { alternate, inTurn, median, pick, quantile } from './rounds.ts';
+import { arrivalDelays, postSteadily, type Target } from './steady.ts';
 
 /** Receivers of a tenant that may slow down other streams. */
 interface Neighbour {
@@ -48,6 +43,7 @@ const perSecond = 200;
 const measuredSeconds = 15;
 /** Longer than a timeout, so that the first hanging attempts have ended. */
 const warmUpSeconds = 15;
+const seconds = warmUpSeconds + measuredSeconds;
 /** Each event goes to every stream of the neighbour. */
 const neighbourPerSecond = 20;
 const types = { neighbour: 'neighbour.made', own: 'own.made', other: 'other.made' };
@@ -59,19 +55,18 @@ export const isolation: Bench = {
     'throughput and p99 from publishing to arrival of quick streams, of the same tenant and of ' +
     'another one, with 100 receivers that hang, 100 that take 9.5 s, 20 silent names and a ' +
     'publisher of 64 MiB/s; against without them',
-  run: async (progress, { rounds, cases = '' }) => {
-    const bad = { hanging: await startReceiver('--hang'), slow: await startReceiver('--slow') };
+  run: async (progress, { rounds, cases }) => {
     const dns = await startDns((name) => (name.startsWith('silent') ? 'silence' : ['127.0.0.1']));
-    const badReceivers: BadReceivers = { ...bad, dnsServers: dns.servers };
-    const figures: Figure[] = [];
-    if ('throughput'.includes(cases)) {
-      figures.push(await throughputFigure(badReceivers, rounds, progress));
-    }
-    for (const neighbour of neighbours.filter(({ name }) => name.includes(cases))) {
-      figures.push(...(await latencyFigures(badReceivers, neighbour, rounds, progress)));
-    }
-    await bad.hanging.end();
-    await bad.slow.end();
+    const figures = await withReceiver(['--hang'], (hanging) =>
+      withReceiver(['--slow'], async (slow) => {
+        const bad = { hanging, slow, dnsServers: dns.servers };
+        const wanted = neighbours.filter(({ name }) => name.includes(cases));
+        return [
+          ...('throughput'.includes(cases) ? [await throughputFigure(bad, rounds, progress)] : []),
+          ...(await inTurn(wanted, (each) => latencyFigures(bad, each, rounds, progress))),
+        ];
+      }),
+    );
     await dns.close();
     return figures;
   },
@@ -87,104 +82,53 @@ const healthy = 49;
 const backlogEvents = 1000;
 
 /** Drains the waiting events of 49 streams, with 100 streams that hang and 100 slow ones, and without. */
-async function throughputFigure(
-  badReceivers: BadReceivers,
-  rounds: number,
-  progress: (text: string) => void,
-): Promise<Figure> {
-  const receiver = await startReceiver();
-  const drain = async (isBeside: boolean): Promise<number> => {
-    const tempStore = await createTempStore();
-    await withStore(tempStore, async (store) => {
-      for (let i = 0; i < (isBeside ? 100 : 0); i += 1) {
-        await addStream(store, badReceivers.hanging.port, { name: `hanging-${i}` });
-        await addStream(store, badReceivers.slow.port, { name: `slow-${i}` });
-      }
-      for (let i = 0; i < healthy; i += 1)
-        await addStream(store, receiver.port, { name: `healthy-${i}` });
-      await fill(store, backlogEvents, () => undefined);
-    });
-    await receiver.reset();
-    const leat = await startLeat(tempStore);
-    const report = await receiver.received(healthy * backlogEvents);
-    await leat.end();
-    await tempStore.remove();
-    return arrivalRate(report);
-  };
-  const figures = await alternate(
-    rounds,
-    () => drain(true),
-    () => drain(false),
-    progress,
-  );
-  await receiver.end();
-  return rateFigure('throughput', figures, { least: 0.95, goal: 1 });
+function throughputFigure(bad: BadReceivers, rounds: number, progress: Progress): Promise<Figure> {
+  return withReceiver([], async (receiver) => {
+    const streams = (name: string, count: number): { name: string }[] =>
+      Array.from({ length: count }, (_, index) => ({ name: `${name}-${index}` }));
+    const drainBeside = (count: number) => async (): Promise<number> => {
+      const { rate } = await drainOnce(receiver, healthy * backlogEvents, async (store: Store) => {
+        await addStreams(store, bad.hanging.port, streams('hanging', count));
+        await addStreams(store, bad.slow.port, streams('slow', count));
+        await addStreams(store, receiver.port, streams('healthy', healthy));
+        await fill(store, backlogEvents, progress);
+      });
+      return rate;
+    };
+    const rates = await alternate(rounds, drainBeside(100), drainBeside(0), progress);
+    return rateFigure('throughput', rates, { least: 0.95, goal: 1 });
+  });
 }
 
-async function latencyFigures(
-  badReceivers: BadReceivers,
+function latencyFigures(
+  bad: BadReceivers,
   neighbour: Neighbour,
   rounds: number,
-  progress: (text: string) => void,
+  progress: Progress,
 ): Promise<Figure[]> {
-  const closes = neighbour.closes === true ? (['--close'] as const) : [];
-  const receivers = {
-    own: await startReceiver('--seq', ...closes),
-    other: await startReceiver('--seq', ...closes),
-  };
-  const tails = { own: noTails(), other: noTails() };
-  for (let round = 0; round < rounds; round += 1) {
-    progress(`${neighbour.name}, round ${round + 1} of ${rounds}`);
-    const alone = await delays(badReceivers, receivers, { name: 'nobody' });
-    const underLoad = await delays(badReceivers, receivers, neighbour);
-    for (const side of ['own', 'other'] as const) {
-      tails[side].ours.push(tailOf(underLoad[side]));
-      tails[side].theirs.push(tailOf(alone[side]));
-    }
-  }
-  await receivers.own.end();
-  await receivers.other.end();
-  return [
-    ...tailFigures(`${neighbour.name}: other tenant`, tails.other, mostOf(neighbour)),
-    ...tailFigures(`${neighbour.name}: same tenant`, tails.own, mostOf(neighbour)),
-  ];
-}
-
-/** Returns the p99 of each second in ms: of the median second, and of the worst. */
-interface Tail {
-  readonly typicalMs: number;
-  readonly worstMs: number;
-}
-
-interface Tails {
-  readonly ours: Tail[];
-  readonly theirs: Tail[];
-}
-
-const noTails = (): Tails => ({ ours: [], theirs: [] });
-
-/**
- * A single stall of 100 ms of a disk or a machine determines the p99 of 10 s on either side: neighbours
- * affect the median second.
- */
-function tailOf(seconds: readonly number[][]): Tail {
-  const p99s = seconds.map((delaysMs) => quantile(delaysMs, 0.99));
-  return { typicalMs: median(p99s), worstMs: Math.max(...p99s) };
-}
-
-function tailFigures(name: string, { ours, theirs }: Tails, most: number): Figure[] {
-  const figure = (of: keyof Tail): Omit<Figure, 'name' | 'must' | 'goal'> => {
-    const [our, their] = [ours.map((tail) => tail[of]), theirs.map((tail) => tail[of])];
-    return {
-      detail: `p99 ${median(our).toFixed(2)} against ${median(their).toFixed(2)} ms`,
-      values: ratios({ ours: our, theirs: their }),
-      unit: '×',
-    };
-  };
-  return [
-    { name, ...figure('typicalMs'), must: { kind: 'most', value: most }, goal: 1 },
-    { name: `${name}, worst second`, ...figure('worstMs'), must: undefined, goal: undefined },
-  ];
+  const flags = ['--seq', ...(neighbour.closes === true ? (['--close'] as const) : [])] as const;
+  return withReceiver(flags, (own) =>
+    withReceiver(flags, async (other) => {
+      const seen = await alternate(
+        rounds,
+        () => delays(bad, { own, other }, neighbour),
+        () => delays(bad, { own, other }, { name: 'nobody' }),
+        (text) => progress(`${neighbour.name}, ${text}`),
+      );
+      const figuresOf = (side: 'own' | 'other', whose: string): Figure[] => {
+        const name = `${neighbour.name}: ${whose} tenant`;
+        const figure = (named: string, of: (ms: number[]) => number, about: object): Figure => {
+          const p99 = pick(seen, (each) => of(each[side]));
+          return ratioFigure(named, p99, { detail: `p99 ${against(p99, 'ms', 2)}`, ...about });
+        };
+        return [
+          figure(name, median, { most: mostOf(neighbour), goal: 1 }),
+          figure(`${name}, worst second`, (ms) => Math.max(...ms), {}),
+        ];
+      };
+      return [...figuresOf('other', 'other'), ...figuresOf('own', 'same')];
+    }),
+  );
 }
 
 interface Receivers {
@@ -193,45 +137,53 @@ interface Receivers {
 }
 
 /**
- * Returns the milliseconds from publishing to arrival of each event, for a stream of either tenant, by
- * the second in which they were published.
+ * Returns the p99 from publishing to arrival of each second, for a stream of either tenant. A single stall of
+ * 100 ms of a disk or a machine determines the p99 of 10 s on either side: neighbours affect the median second.
  */
 async function delays(
-  badReceivers: BadReceivers,
+  bad: BadReceivers,
   receivers: Receivers,
   neighbour: Neighbour,
-): Promise<Record<'own' | 'other', number[][]>> {
-  const tempStore = await createTempStore();
-  const leat = await startLeat(tempStore, {
+): Promise<Record<'own' | 'other', number[]>> {
+  const settings = {
     ...twoTenantsSettings(await freePort()),
-    LEAT_DNS_SERVERS: badReceivers.dnsServers.join(','),
+    LEAT_DNS_SERVERS: bad.dnsServers.join(','),
     LEAT_PUBLISH_LIMIT_BYTES_PER_SECOND: String(64 * 1024 * 1024),
     // No stream of the neighbour is disabled during the measurement.
     LEAT_DISABLE_CONSECUTIVE: '1000000',
     LEAT_DISABLE_TOTAL: '10000000',
-  });
-  const two = await createTenant(leat, tempStore.file);
-  const main = tenantOf(leat);
-  await createStream(main, endpoint('own', receivers.own), { types: [types.own] });
-  await createStream(two, endpoint('other', receivers.other), { types: [types.other] });
-  await addNeighbour(badReceivers, main, neighbour);
-  // A separate tenant: at its byte limit further events are refused, which is not measured.
-  const greedy = neighbour.floods === true && (await createTenant(leat, tempStore.file, 'three'));
-  const flood = greedy === false ? undefined : await startFlood(greedy);
-  const underLoad = createSteady(main, types.neighbour, neighbourPerSecond);
-  const own = createSteady(main, types.own, perSecond);
-  const other = createSteady(two, types.other, perSecond);
-  await Promise.all([receivers.own.reset(), receivers.other.reset()]);
-  const seconds = warmUpSeconds + measuredSeconds;
-  const sent = await Promise.all([own.run(seconds), other.run(seconds), underLoad.run(seconds)]);
-  const measured = {
-    own: await arrivalsOf(receivers.own, own, sent[0]),
-    other: await arrivalsOf(receivers.other, other, sent[1]),
   };
-  if (flood !== undefined) await endChild(flood);
-  await leat.end();
-  await tempStore.remove();
-  return measured;
+  return withLeat({ settings }, async (main, { file }) => {
+    const two = await createTenant(main, file);
+    await createStream(main, endpoint('own', receivers.own), { types: [types.own] });
+    await createStream(two, endpoint('other', receivers.other), { types: [types.other] });
+    await addNeighbour(bad, main, neighbour);
+    // A separate tenant: at its byte limit further events are refused, which is not measured.
+    const greedy = neighbour.floods === true && (await createTenant(main, file, 'three'));
+    const flood = greedy === false ? undefined : await startFlood(greedy);
+    await Promise.all([receivers.own.reset(), receivers.other.reset()]);
+    const post = (to: Target, type: string, rate: number): ReturnType<typeof postSteadily> =>
+      postSteadily([to], { type, seconds, perSecond: rate });
+    const [own, other] = await Promise.all([
+      post(main, types.own, perSecond),
+      post(two, types.other, perSecond),
+      post(main, types.neighbour, neighbourPerSecond),
+    ]);
+    const measured = {
+      own: p99s(await arrivalDelays(receivers.own, own, 'sentMs')),
+      other: p99s(await arrivalDelays(receivers.other, other, 'sentMs')),
+    };
+    if (flood !== undefined) await endChild(flood);
+    return measured;
+  });
+}
+
+/** Returns the p99 of each second after the warm-up. */
+function p99s(delaysMs: readonly number[]): number[] {
+  return Array.from({ length: measuredSeconds }, (_, second) => {
+    const from = (warmUpSeconds + second) * perSecond;
+    return quantile(delaysMs.slice(from, from + perSecond), 0.99);
+  });
 }
 
 /** Host names, so that connections use the name servers of the benchmark. */
@@ -239,48 +191,21 @@ function endpoint(name: string, { port }: Receiver): string {
   return `http://${name}.test:${port}/`;
 }
 
-function tenantOf({ url, port, token }: Running): Tenant {
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-  return {
-    url,
-    port,
-    token,
-    headers,
-    send: (method, path, body) =>
-      fetch(url + path, { method, headers, body: JSON.stringify(body) }),
-  };
-}
-
 async function addNeighbour(
-  badReceivers: BadReceivers,
-  tenant: Tenant,
-  neighbour: Neighbour,
+  bad: BadReceivers,
+  leat: Running,
+  { hanging = 0, slow = 0, silent = 0 }: Neighbour,
 ): Promise<void> {
-  const { hanging = 0, slow = 0, silent = 0 } = neighbour;
-  const options = { types: [types.neighbour] };
-  for (let i = 0; i < hanging; i += 1) {
-    await createStream(tenant, endpoint('hanging', badReceivers.hanging), options);
-  }
-  for (let i = 0; i < slow; i += 1)
-    await createStream(tenant, endpoint('slow', badReceivers.slow), options);
-  for (let i = 0; i < silent; i += 1) {
-    await createStream(tenant, `http://silent-${i}.test/`, options);
-  }
+  const endpoints = [
+    ...Array.from({ length: hanging }, () => endpoint('hanging', bad.hanging)),
+    ...Array.from({ length: slow }, () => endpoint('slow', bad.slow)),
+    ...Array.from({ length: silent }, (_, index) => `http://silent-${index}.test/`),
+  ];
+  for (const each of endpoints) await createStream(leat, each, { types: [types.neighbour] });
 }
 
-async function startFlood({ url, headers }: Tenant): Promise<ChildProcess> {
+async function startFlood({ url, headers }: Target): Promise<ChildProcess> {
   const child = startChild('./flood.ts', [url, JSON.stringify(headers)]);
   await message(child);
   return child;
-}
-
-/** Returns the delays of events after the warm-up, by the second in which they were published. */
-async function arrivalsOf(receiver: Receiver, steady: Steady, count: number): Promise<number[][]> {
-  const { arrivals } = await receiver.received(count);
-  const seconds: number[][] = Array.from({ length: measuredSeconds }, () => []);
-  for (const [seq, atMs] of arrivals) {
-    const second = Math.floor(seq / perSecond) - warmUpSeconds;
-    seconds[second]?.push(atMs - (steady.sentAtMs(seq) ?? NaN));
-  }
-  return seconds;
 }

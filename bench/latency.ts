@@ -1,168 +1,86 @@
-import { Pool } from 'undici';
-import type { Bench, Figure, RunOptions } from './bench.ts';
-import { startReceiver, type Receiver } from './child.ts';
-import {
-  addStream,
-  endNodes,
-  onSqlite,
-  orderData,
-  type Setup,
-  startNodes,
-  withStore,
-} from './leat.ts';
+import type { Bench, Figure, Progress, RunOptions } from './bench.ts';
+import { type Receiver, withReceiver } from './child.ts';
 import { signedHeaders } from './drain.ts';
-import { quantile } from './rounds.ts';
-import { threadSettings, type ThreadSetting } from './threads.ts';
+import { addStream, type Engine, sqlite, withNodes } from './leat.ts';
+import { withPostgres } from './postgres.ts';
+import { against, nodesText, ratioFigure } from './report.ts';
+import { alternate, inTurn, pick, quantile } from './rounds.ts';
+import { arrivalDelays, postSteadily } from './steady.ts';
 
 const perSecond = 1000;
 const seconds = 5;
-const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
+const warmUpSeconds = 1;
+const load = { perSecond, seconds: warmUpSeconds + seconds };
 
 /**
- * Measures the time from the response to the publisher until the arrival at the receiver, at a steady rate, against a bare POST of the same
- * event from this process to the receiver. The clock is the machine's monotonic one, which its
- * processes share.
+ * Measures the time from the response to the publisher until the arrival at the receiver, at a steady rate,
+ * against a bare POST of the same event from this process to the receiver.
  */
 export const latency: Bench = {
   name: 'latency',
   what: `${perSecond} events a second, from the publish response to the receiver in its own process; against a bare POST to that receiver`,
-  run: async (progress, options) => {
-    const receiver = await startReceiver('--seq');
-    try {
-      return await latencyFigures('latency', onSqlite, receiver, options, progress);
-    } finally {
-      await receiver.end();
-    }
-  },
+  run: (progress, options) =>
+    withReceiver(['--seq'], (receiver) =>
+      figuresOf('latency', { engine: sqlite, nodes: 1, receiver }, options, progress),
+    ),
 };
 
-const bars = { p50: { most: 5, goal: 2 }, p99: { most: 10, goal: undefined } };
+/** With several nodes most events are published to one that is not the owner of the stream. */
+export const latencyPostgres: Bench = {
+  name: 'latency-postgres',
+  what: 'the latency with a PostgreSQL store, published to the nodes in turn; against a bare POST to that receiver',
+  run: (progress, options) =>
+    withPostgres((engine) =>
+      withReceiver(['--seq'], (receiver) =>
+        inTurn(options.nodes, (nodes) =>
+          figuresOf(`latency ${nodesText(nodes)}`, { engine, nodes, receiver }, options, progress),
+        ),
+      ),
+    ),
+};
 
-/** Returns the ratios of both quantiles. `receiver` records the numbers of the events. */
-export async function latencyFigures(
-  name: string,
-  setup: Setup,
-  receiver: Receiver,
-  options: RunOptions,
-  progress: (text: string) => void,
-): Promise<Figure[]> {
-  const figures: Figure[] = [];
-  for (const thread of threadSettings(options)) {
-    const named = `${name}${thread.suffix}`;
-    figures.push(...(await figuresOf(named, setup, receiver, { options, thread, progress })));
-  }
-  return figures;
+interface Where {
+  readonly engine: Engine;
+  readonly nodes: number;
+  readonly receiver: Receiver;
 }
 
 async function figuresOf(
   name: string,
-  setup: Setup,
-  receiver: Receiver,
-  {
-    options,
-    thread,
-    progress,
-  }: {
-    readonly options: RunOptions;
-    readonly thread: ThreadSetting;
-    readonly progress: (text: string) => void;
-  },
+  where: Where,
+  { rounds }: RunOptions,
+  progress: Progress,
 ): Promise<Figure[]> {
-  const p50: number[] = [];
-  const p99: number[] = [];
-  const shown: string[] = [];
-  for (let round = 0; round < options.rounds; round++) {
-    progress(`round ${round + 1} of ${options.rounds}`);
-    const bare = await bareDelays(receiver);
-    const ours = await leatDelays(setup, receiver, thread);
-    p50.push(quantile(ours, 0.5) / quantile(bare, 0.5));
-    p99.push(quantile(ours, 0.99) / quantile(bare, 0.99));
-    shown.push(
-      `p50 ${quantile(ours, 0.5).toFixed(2)}/${quantile(bare, 0.5).toFixed(2)} ms, ` +
-        `p99 ${quantile(ours, 0.99).toFixed(2)}/${quantile(bare, 0.99).toFixed(2)} ms`,
-    );
-  }
-  const detail = shown.at(-1) ?? '';
-  const figure = (kind: 'p50' | 'p99', values: readonly number[]): Figure => ({
-    name: `${name} ${kind}`,
-    detail,
-    values,
-    unit: '×',
-    must: { kind: 'most', value: bars[kind].most },
-    goal: bars[kind].goal,
-  });
-  return [figure('p50', p50), figure('p99', p99)];
+  const bare = (): Promise<number[]> => bareDelays(where.receiver);
+  const seen = await alternate(rounds, () => leatDelays(where), bare, progress);
+  const ratio = (kind: string, share: number, limit: { most: number; goal?: number }): Figure => {
+    const delays = pick(seen, (each) => quantile(each, share));
+    // Several nodes are shown, but the limit is for one.
+    const kept = where.nodes === 1 ? limit : {};
+    return ratioFigure(`${name} ${kind}`, delays, { detail: against(delays, 'ms', 2), ...kept });
+  };
+  return [ratio('p50', 0.5, { most: 5, goal: 2 }), ratio('p99', 0.99, { most: 10 })];
 }
 
 async function bareDelays(receiver: Receiver): Promise<number[]> {
-  const pool = new Pool(`http://127.0.0.1:${receiver.port}`, { connections: 64, pipelining: 1 });
-  const starts = new Map<number, number>();
-  const delays = await measure(receiver, starts, async (seq) => {
-    starts.set(seq, nowMs());
-    const body = JSON.stringify({ type: 'order.paid', data: orderData(seq) });
-    const response = await pool.request({
-      path: '/',
-      method: 'POST',
-      headers: signedHeaders,
-      body,
-    });
-    await response.body.dump();
-  });
-  await pool.close();
-  return delays;
+  await receiver.reset();
+  const target = { url: `http://127.0.0.1:${receiver.port}`, headers: signedHeaders };
+  const posted = await postSteadily([target], { ...load, path: '/' });
+  const delays = await arrivalDelays(receiver, posted, 'sentMs');
+  return delays.slice(perSecond * warmUpSeconds);
 }
 
 /** Publishes events to the nodes in turn. */
-async function leatDelays(
-  setup: Setup,
-  receiver: Receiver,
-  { settings }: ThreadSetting,
-): Promise<number[]> {
-  const tempStore = await setup.createTempStore();
-  await withStore(tempStore, (store) => addStream(store, receiver.port, { name: 'latency' }));
-  const nodes = await startNodes(tempStore, setup.nodes, settings);
-  const connections = Math.ceil(64 / nodes.length);
-  const ways = nodes.map(({ url, token }) => ({
-    pool: new Pool(url, { connections, pipelining: 1 }),
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-  }));
-  const starts = new Map<number, number>();
-  const delays = await measure(receiver, starts, async (seq) => {
-    const way = ways[seq % ways.length];
-    if (way === undefined) return;
-    const { pool, headers } = way;
-    const body = JSON.stringify({ type: 'order.paid', data: orderData(seq) });
-    const response = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
-    if (response.statusCode !== 202) throw new Error(await response.body.text());
-    starts.set(seq, nowMs());
-    await response.body.dump();
+function leatDelays({ engine, nodes: count, receiver }: Where): Promise<number[]> {
+  const wanted = {
+    engine,
+    nodes: count,
+    fill: (store: Parameters<typeof addStream>[0]) =>
+      addStream(store, receiver.port, { name: 'latency' }),
+  };
+  return withNodes(wanted, async (nodes) => {
+    await receiver.reset();
+    const delays = await arrivalDelays(receiver, await postSteadily(nodes, load), 'answeredMs');
+    return delays.slice(perSecond * warmUpSeconds);
   });
-  for (const { pool } of ways) await pool.close();
-  await endNodes(nodes);
-  await tempStore.remove();
-  return delays;
-}
-
-/** Calls `send` at the rate for warm-up and measurement; returns the delays of the latter. */
-async function measure(
-  receiver: Receiver,
-  starts: ReadonlyMap<number, number>,
-  send: (seq: number) => Promise<void>,
-): Promise<number[]> {
-  const warmUp = perSecond;
-  const total = warmUp + perSecond * seconds;
-  await receiver.reset();
-  const sending: Promise<void>[] = [];
-  const began = nowMs();
-  while (sending.length < total) {
-    const due = Math.min(total, ((nowMs() - began) / 1000) * perSecond);
-    while (sending.length < due) sending.push(send(100_000 + sending.length));
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
-  await Promise.all(sending);
-  const { arrivals } = await receiver.received(total);
-  // A delivery may arrive before the response to its publisher; that counts as no delay.
-  return arrivals
-    .filter(([seq]) => seq >= 100_000 + warmUp)
-    .map(([seq, atMs]) => Math.max(0, atMs - (starts.get(seq) ?? NaN)));
 }

@@ -1,4 +1,3 @@
-import type { ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { systemClock, systemRandom } from '../src/clock.ts';
 import { makeBody } from '../src/core/envelope.ts';
@@ -8,27 +7,28 @@ import type { NewEvent, Stream } from '../src/core/types.ts';
 import { openStore, type StoreOptions } from '../src/store/open.ts';
 import type { Store } from '../src/store/port/store.ts';
 import * as program from '../test/helpers/leat.ts';
-import { secretKey } from '../test/helpers/leat.ts';
-import { beginProfile, endProfiled, profiledEnvironment } from './profile.ts';
+import type { Progress } from './bench.ts';
+import { endChild, profiled } from './child.ts';
+
+type Settings = Readonly<Record<string, string>>;
 
 /** An empty store: a fresh SQLite file, or a fresh database of a PostgreSQL server. */
 export interface TempStore extends program.TempStore {
   readonly location: StoreOptions['location'];
   /** Settings that make a server run on it. */
-  readonly settings: Readonly<Record<string, string>>;
+  readonly settings: Settings;
 }
 
-/** How a store is created, and how many servers run on it. */
-export interface Setup {
-  readonly createTempStore: () => Promise<TempStore>;
-  readonly nodes: number;
+/** Where stores are created. */
+export interface Engine {
+  readonly name: 'SQLite' | 'PostgreSQL';
+  createTempStore(): Promise<TempStore>;
+  /** The process of its server, if it has one. */
+  readonly serverPid: number | undefined;
 }
 
-/** Folders and servers must not outlive a benchmark that fails or is interrupted. */
-const living = new Set<ChildProcess>();
 const folders: string[] = [];
 process.on('exit', () => {
-  for (const child of living) child.kill('SIGKILL');
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
@@ -39,13 +39,14 @@ export async function makeFolder(): Promise<program.TempStore> {
   return tempStore;
 }
 
-/** Creates an SQLite store in a file of its own. */
-export async function createTempStore(): Promise<TempStore> {
-  const tempStore = await makeFolder();
-  return { ...tempStore, location: { engine: 'sqlite', path: tempStore.file }, settings: {} };
-}
-
-export const onSqlite: Setup = { createTempStore, nodes: 1 };
+export const sqlite: Engine = {
+  name: 'SQLite',
+  serverPid: undefined,
+  createTempStore: async () => {
+    const tempStore = await makeFolder();
+    return { ...tempStore, location: { engine: 'sqlite', path: tempStore.file }, settings: {} };
+  },
+};
 
 const tenant = 1;
 
@@ -56,7 +57,7 @@ export async function withStore<T>(
 ): Promise<T> {
   const store = await openStore({
     location: tempStore.location,
-    secretKeys: [secretKey],
+    secretKeys: [program.secretKey],
     random: systemRandom,
     clock: systemClock,
   });
@@ -70,22 +71,37 @@ export async function withStore<T>(
   }
 }
 
-/** Creates an enabled stream for `types` that posts to a port of this machine. */
+/** A stream that is enabled, for `order.paid`, unless another is asked for. */
+export type StreamOptions = Partial<Pick<Stream, 'name' | 'status' | 'delivery' | 'tenant'>> & {
+  readonly types?: readonly string[];
+  /** As JSON. */
+  readonly filter?: string;
+  readonly protocol?: 'http' | 'https';
+};
+
+/** Creates streams that post to a port of this machine. */
+export async function addStreams(
+  store: Store,
+  port: number,
+  streams: readonly StreamOptions[],
+  progress?: Progress,
+): Promise<void> {
+  for (const [index, options] of streams.entries()) {
+    if (index % 500 === 0) progress?.(`creating streams: ${index} of ${streams.length}`);
+    await addStream(store, port, { name: `stream-${index}`, ...options });
+  }
+}
+
+/** Creates a stream that posts to a port of this machine; returns its id. */
 export async function addStream(
   store: Store,
   port: number,
-  options: Pick<Stream, 'name'> &
-    Partial<Pick<Stream, 'status' | 'delivery'>> & {
-      types?: readonly string[];
-      /** As JSON. */
-      filter?: string;
-      protocol?: 'http' | 'https';
-    },
+  options: StreamOptions & Pick<Stream, 'name'>,
 ): Promise<string> {
   const now = systemClock.now();
   const result = await store.streams.create(
     {
-      tenant,
+      tenant: options.tenant ?? tenant,
       id: makeId('est_', now, systemRandom),
       name: options.name,
       status: options.status ?? 'enabled',
@@ -139,7 +155,7 @@ export function orderData(seq: number): Record<string, unknown> {
 export async function fill(
   store: Store,
   count: number,
-  progress: (text: string) => void,
+  progress: Progress,
   types: readonly string[] = ['order.paid'],
   seqOf: (index: number) => number = () => 0,
 ): Promise<void> {
@@ -153,51 +169,66 @@ export async function fill(
   }
 }
 
-/** Starts the real server with the settings of a benchmark. */
-export async function startLeat(
-  tempStore: TempStore,
-  settings: Record<string, string> = {},
-): Promise<Running> {
-  const all = {
-    LEAT_PUBLISH_LIMIT_PER_SECOND: '100000000',
-    LEAT_LOG_LEVEL: 'error',
-    ...tempStore.settings,
-    ...settings,
-  };
-  const leat = await program.startLeat(tempStore, profiledEnvironment(all));
-  return endedWithBench(leat);
+/** A server under measurement. */
+export interface Running extends program.Running {
+  readonly pid: number;
+  /** Of requests with a JSON body. */
+  readonly headers: Readonly<Record<string, string>>;
+  end(): Promise<void>;
 }
 
-/** Ends a server of `test/helpers/leat.ts` with this process at the latest. */
-export function endedWithBench({ port, url, token, child, kill }: program.Running): Running {
-  living.add(child);
-  child.once('exit', () => living.delete(child));
-  beginProfile(child, 'server');
-  const end = async (): Promise<void> => {
-    if (!(await endProfiled(child, () => child.kill('SIGINT')))) await kill();
-  };
-  return { port, url, pid: child.pid ?? 0, token, end };
+/** Starts the real server with the settings of a benchmark, and the sender threads of this process. */
+export async function startLeat(tempStore: TempStore, settings: Settings = {}): Promise<Running> {
+  const { LEAT_SENDER_THREADS: threads } = process.env;
+  const leat = await program.startLeat(
+    tempStore,
+    profiled('leat', {
+      LEAT_PUBLISH_LIMIT_PER_SECOND: '100000000',
+      LEAT_LOG_LEVEL: 'error',
+      ...(threads !== undefined && { LEAT_SENDER_THREADS: threads }),
+      ...tempStore.settings,
+      ...settings,
+    }),
+  );
+  const headers = { authorization: `Bearer ${leat.token}`, 'content-type': 'application/json' };
+  return { ...leat, pid: leat.child.pid ?? 0, headers, end: () => endChild(leat.child) };
 }
 
-/** Starts servers on one store, one after the other: the first one creates the schema and the keys. */
-export async function startNodes(
-  tempStore: TempStore,
-  count: number,
-  settings: Record<string, string> = {},
-): Promise<Running[]> {
+interface Wanted {
+  /** SQLite by default. */
+  readonly engine?: Engine;
+  /** How many servers: 1 by default. */
+  readonly nodes?: number;
+  /** Fills the store before they start. */
+  readonly fill?: (store: Store, tempStore: TempStore) => Promise<unknown>;
+  readonly settings?: Settings;
+}
+
+/**
+ * Starts servers on a fresh store for the time of `work`, one after the other: the first one creates the
+ * schema and the keys.
+ */
+export async function withNodes<T>(
+  { engine = sqlite, nodes: count = 1, fill: filled, settings }: Wanted,
+  work: (nodes: readonly Running[], tempStore: TempStore) => Promise<T>,
+): Promise<T> {
+  const tempStore = await engine.createTempStore();
+  if (filled !== undefined) await withStore(tempStore, (store) => filled(store, tempStore));
   const nodes: Running[] = [];
   while (nodes.length < count) nodes.push(await startLeat(tempStore, settings));
-  return nodes;
-}
-
-export async function endNodes(nodes: readonly Running[]): Promise<void> {
+  const result = await work(nodes, tempStore);
   await Promise.all(nodes.map((node) => node.end()));
+  await tempStore.remove();
+  return result;
 }
 
-export interface Running {
-  readonly port: number;
-  readonly url: string;
-  readonly pid: number;
-  readonly token: string;
-  end(): Promise<void>;
+/** The same with one server. */
+export function withLeat<T>(
+  wanted: Omit<Wanted, 'nodes'>,
+  work: (leat: Running, tempStore: TempStore) => Promise<T>,
+): Promise<T> {
+  return withNodes(wanted, ([leat], tempStore) => {
+    if (leat === undefined) throw new Error('No server was started.');
+    return work(leat, tempStore);
+  });
 }

@@ -8,18 +8,16 @@ export interface Load {
   readonly requests: readonly Buffer[];
 }
 
-/**
- * Sends requests over kept-alive connections, one in flight on each, and returns the responses
- * per second. Written on bare sockets so that the load costs less than the server.
- * Throws on a response that is not 2xx.
- */
-export async function load(options: Load): Promise<number> {
-  const { responses, seconds } = await loadCounted(options);
-  return responses / seconds;
+export interface Loaded {
+  readonly responses: number;
+  readonly perSecond: number;
 }
 
-/** The same, with the number of responses and the time that they took. */
-export async function loadCounted(options: Load): Promise<{ responses: number; seconds: number }> {
+/**
+ * Sends requests over kept-alive connections, one in flight on each, and returns the responses. Written on
+ * bare sockets so that the load costs less than the server. Throws on a response that is not 2xx.
+ */
+export async function load(options: Load): Promise<Loaded> {
   const counter = { responses: 0 };
   const sockets = Array.from({ length: options.connections }, () =>
     connect(options.port, '127.0.0.1'),
@@ -34,9 +32,10 @@ export async function loadCounted(options: Load): Promise<{ responses: number; s
     Promise.all(runs),
     new Promise((resolve) => setTimeout(resolve, options.seconds * 1000)),
   ]);
-  const result = { ...counter, seconds: (performance.now() - started) / 1000 };
+  const { responses } = counter;
+  const perSecond = responses / ((performance.now() - started) / 1000);
   for (const socket of sockets) socket.destroy();
-  return result;
+  return { responses, perSecond };
 }
 
 /** The index of the status in `HTTP/1.1 200`; a 2 means success. */

@@ -5,10 +5,11 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { threadCpuUsage } from 'node:process';
 import { isMainThread } from 'node:worker_threads';
-import { noHolds, worse } from './loop-hold.ts';
+import type { Holds } from './holds.ts';
 
 const intervalMs = 1;
 const file = process.env['BENCH_LOOP_FILE'];
+const noHolds: Holds = { longestMs: 0, computedMs: 0 };
 
 if (isMainThread && file !== undefined) {
   let holds = noHolds;
@@ -18,8 +19,10 @@ if (isMainThread && file !== undefined) {
     const nowMs = performance.now();
     const cpu = threadCpuUsage();
     const computedMs = (cpu.user + cpu.system - lastCpu.user - lastCpu.system) / 1000;
-    const longestMs = Math.max(0, nowMs - lastMs - intervalMs);
-    holds = worse(holds, { longestMs, computedMs });
+    holds = {
+      longestMs: Math.max(holds.longestMs, nowMs - lastMs - intervalMs),
+      computedMs: Math.max(holds.computedMs, computedMs),
+    };
     lastMs = nowMs;
     lastCpu = cpu;
   }, intervalMs).unref();

@@ -4,15 +4,16 @@
  */
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { backlog } from './backlog.ts';
 import type { Bench, Figure } from './bench.ts';
+import { profileInto } from './child.ts';
 import type { Comparison } from './compare.ts';
 import { consolePages } from './console.ts';
 import { cost } from './cost.ts';
 import { drainPostgres } from './drain-postgres.ts';
 import { drainTls } from './drain-tls.ts';
-import { drain } from './drain.ts';
+import { drain, order, signature } from './drain.ts';
 import { facts } from './facts.ts';
 import { failing } from './failing.ts';
 import { filter } from './filter.ts';
@@ -20,20 +21,16 @@ import { health } from './health.ts';
 import { hostileRequests } from './hostile-requests.ts';
 import { idle } from './idle.ts';
 import { isolation } from './isolation.ts';
-import { latencyPostgres } from './latency-postgres.ts';
-import { latency } from './latency.ts';
+import { latency, latencyPostgres } from './latency.ts';
 import { management } from './management.ts';
 import { messages } from './messages.ts';
 import { peerPostgres } from './peer-postgres.ts';
-import { profileInto, profileLines } from './profile.ts';
 import { pull } from './pull.ts';
-import { publishPostgres } from './publish-postgres.ts';
-import { fanOut, publishHundred, publishOne } from './publish.ts';
+import { fanOut, publishHundred, publishOne, publishPostgres } from './publish.ts';
 import { machineTicks, type MachineTicks } from './proc.ts';
-import { betterOf, comparisonLine, holds, line } from './report.ts';
-import { median } from './rounds.ts';
+import { comparisonLine, holds, line } from './report.ts';
+import { inTurn, median } from './rounds.ts';
 import { readArguments } from './options.ts';
-import { order } from './order.ts';
 import { outage } from './outage.ts';
 import {
   compareFigures,
@@ -43,7 +40,6 @@ import {
   runFormat,
   sameFigure,
 } from './run-file.ts';
-import { signature } from './signature.ts';
 import { sizes } from './sizes.ts';
 import { upkeep } from './upkeep.ts';
 
@@ -110,14 +106,14 @@ const figures: (Figure & RunFigure & { median: number; holds: boolean; before?: 
 for (const bench of wanted.benches) {
   print(`\n${bench.name}: ${bench.what}\n`);
   const start = await machineTicks();
-  const seen = await bench.run(progress, options);
+  const seen = await inTurn(options.threads ?? [undefined], (threads) => runWith(bench, threads));
   const stolen = stolenPercent(start, await machineTicks());
   progress('');
   for (const figure of seen) {
     print(`  ${line(figure, profiles !== undefined)}\n`);
-    const better = betterOf(figure);
+    const { better, ...rest } = figure;
     const made = {
-      ...figure,
+      ...rest,
       bench: bench.name,
       ...(better && { better }),
       values: [...figure.values],
@@ -136,10 +132,18 @@ for (const bench of wanted.benches) {
   if (stolen > 0) {
     print(`  the host gave ${stolen} % of the processor time that was wanted to other machines\n`);
   }
-  for (const each of profileLines(resolve(import.meta.dirname, '..'))) print(`  ${each}\n`);
 }
 if (json) process.stdout.write(`${JSON.stringify({ ...run, figures }, undefined, 2)}\n`);
 process.exit(profiles !== undefined || figures.every((figure) => figure.holds) ? 0 : 1);
+
+/** Runs a benchmark with the default number of sender threads, or with another one. */
+async function runWith(bench: Bench, threads: number | undefined): Promise<Figure[]> {
+  if (threads === undefined) return bench.run(progress, options);
+  process.env['LEAT_SENDER_THREADS'] = String(threads);
+  const suffix = `, ${threads} sender thread${threads === 1 ? '' : 's'}`;
+  const seen = await bench.run(progress, options);
+  return seen.map((figure) => ({ ...figure, name: figure.name + suffix }));
+}
 
 /** Prints how a figure differs from that of the earlier run. */
 function compared(figure: RunFigure): Comparison | undefined {

@@ -1,7 +1,6 @@
 /** The command line of the benchmarks. */
-import { existsSync, mkdirSync, mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { mkdirSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import type { Bench, RunOptions } from './bench.ts';
 import { chanceMax, roundsMin } from './compare.ts';
@@ -22,8 +21,7 @@ export interface Wanted {
 interface Given extends Omit<RunOptions, 'rounds'> {
   readonly json: boolean;
   readonly rounds?: number;
-  /** True without a folder. */
-  readonly profile?: string | true;
+  readonly profile?: string;
   readonly against?: Run;
 }
 
@@ -37,7 +35,7 @@ Examples:
   npm run bench -- drain-postgres --nodes 1,2,4 --rounds 3
   npm run --silent bench -- drain latency --json > old.json
   npm run bench -- drain latency --against old.json
-  npm run bench -- drain --profile`;
+  npm run bench -- drain --profile FOLDER`;
 
 /** Reads the arguments; ends the process with a text about a wrong one. */
 export function readArguments(benches: readonly Bench[]): Wanted {
@@ -50,6 +48,7 @@ export function readArguments(benches: readonly Bench[]): Wanted {
     .option(
       '--cases <text>',
       'measures the cases of isolation, hostile-requests, filter and console with this in their names only',
+      '',
     )
     .option(
       '--events <count>',
@@ -58,13 +57,8 @@ export function readArguments(benches: readonly Bench[]): Wanted {
     )
     .option(
       '--threads <counts>',
-      'measures drain, drain-tls, cost and both kinds of latency with each number of sender threads (LEAT_SENDER_THREADS; 0: the main thread sends)',
+      'measures with each number of sender threads (LEAT_SENDER_THREADS; 0: the main thread sends)',
       threadCounts,
-    )
-    .option(
-      '--checkout <folder>',
-      'the checkout of another version, installed, that failing is compared with',
-      checkout,
     )
     .option(
       '--against <file>',
@@ -73,10 +67,10 @@ export function readArguments(benches: readonly Bench[]): Wanted {
     )
     .addOption(
       new Option(
-        '--profile [folder]',
-        'writes a processor profile of each server and bare side there, for Chromium or an editor to open, and prints the functions with the largest shares; no limits then',
+        '--profile <folder>',
+        'writes processor profiles of V8 there, for Chromium or an editor to open: a folder for each kind of process; no limits then',
       )
-        .argParser((folder) => profileFolder(folder, benches))
+        .argParser(profileFolder)
         .conflicts('against'),
     )
     .addHelpText('after', help)
@@ -87,7 +81,7 @@ export function readArguments(benches: readonly Bench[]): Wanted {
     benches: benches.filter(({ name }) => names.length === 0 || names.includes(name)),
     options: { ...given, rounds: given.rounds ?? (profile === undefined ? 5 : 1) },
     json,
-    profiles: profile === true ? mkdtempSync(join(tmpdir(), 'leat-profiles-')) : profile,
+    profiles: profile,
     before: against,
   };
 }
@@ -100,22 +94,9 @@ function count(text: string): number {
   return number;
 }
 
-/** Names of benchmarks come before the option: the next word is taken for the folder. */
-function profileFolder(folder: string, benches: readonly Bench[]): string {
-  if (benches.some(({ name }) => name === folder)) {
-    throw new InvalidArgumentError(
-      'It is a benchmark: write it before --profile, or name a folder.',
-    );
-  }
+function profileFolder(folder: string): string {
   mkdirSync(folder, { recursive: true });
   return resolve(folder);
-}
-
-function checkout(folder: string): string {
-  if (existsSync(join(folder, 'bench/leat.ts')) && existsSync(join(folder, 'node_modules'))) {
-    return folder;
-  }
-  throw new InvalidArgumentError('It is not an installed checkout: run npm ci there.');
 }
 
 function earlierRun(file: string): Run {

@@ -1,20 +1,34 @@
+import { systemClock, systemRandom } from '../src/clock.ts';
+import { makeId } from '../src/core/ids.ts';
+import type { Store } from '../src/store/port/store.ts';
+import type { StreamFacts } from '../src/store/port/streams.ts';
 import type { Bench, Figure } from './bench.ts';
-import { endChild, message, startChild, startReceiver, type Receiver } from './child.ts';
-import { createTempStore } from './leat.ts';
-import { type NodeOptions, type NodeReport, type Side, sides } from './outage-plan.ts';
-import { isPoison } from './poison.ts';
-import { wait } from './proc.ts';
-import { median, quantile, ratios } from './rounds.ts';
+import { type Receiver, withReceiver } from './child.ts';
+import { addStream, makeEvent, sqlite, withStore } from './leat.ts';
+import { startDispatcher } from './outage-dispatcher.ts';
+import { nowMs, wait } from './proc.ts';
+import { against, figure, ratioFigure } from './report.ts';
+import { isPoison } from './requests.ts';
+import { alternate, median, pick, quantile, type Rounds, type Sides } from './rounds.ts';
 
+const sides = ['poisoned', 'twin', 'other'] as const;
+type Side = (typeof sides)[number];
+type OfSides<T> = Readonly<Record<Side, T>>;
+
+const tenant = 1;
 /** A day of the benchmark: the receiver is away in its second third. */
 const daySeconds = 21;
 const thirdSeconds = daySeconds / 3;
 /** Of the events of the stream whose receiver refuses some, 50 always fail. */
-const events = { poisoned: 10_050, twin: 10_050, other: 4200 } as const;
+const events: OfSides<number> = { poisoned: 10_050, twin: 10_050, other: 4200 };
 const poison = Array.from({ length: events.poisoned }, (_, seq) => seq).filter(isPoison).length;
 /** A cycle lasts a day, as that of `hours` does; trials are as frequent in proportion as the shortest waits. */
 const delaysSeconds = [1, 1, 1, 2, 3, 5, 8];
 const trialMs = 500;
+const pastEvents = 1000;
+const replayEverySeconds = 2;
+/** After the last event all cycles end within a day of the benchmark. */
+const endsWithinSeconds = 120;
 
 /** A stream with a schedule whose receiver is away for a third of the time. */
 export const outage: Bench = {
@@ -23,118 +37,181 @@ export const outage: Bench = {
     `a stream with a schedule of ${daySeconds} s whose receiver is away for ${thirdSeconds} of ${daySeconds} s, with ${poison} ` +
     `events that always fail among ${events.poisoned - poison} others, and replays; against a stream on such a receiver ` +
     'without these, and against another stream of the tenant on a day without the outage',
-  run: async (progress, { rounds }) => {
-    const receivers: Receivers = {
-      poisoned: await startReceiver('--seq', '--poison'),
-      twin: await startReceiver('--seq'),
-      other: await startReceiver('--seq'),
-    };
-    const days: Days = { away: [], calm: [] };
-    for (let round = 0; round < rounds; round += 1) {
-      const order = round % 2 === 0 ? (['away', 'calm'] as const) : (['calm', 'away'] as const);
-      for (const kind of order) {
-        progress(`round ${round + 1} of ${rounds}, ${kind}`);
-        days[kind].push(await play(receivers, kind === 'away'));
-      }
-    }
-    await Promise.all(Object.values(receivers).map((receiver) => receiver.end()));
-    return [...deliveryFigures(days), ...latencyFigures(days), ...otherFigures(days)];
-  },
+  run: (progress, { rounds }) =>
+    withReceiver(['--seq', '--poison'], (poisoned) =>
+      withReceiver(['--seq'], (twin) =>
+        withReceiver(['--seq'], async (other) => {
+          const receivers = { poisoned, twin, other };
+          const play = (hasOutage: boolean) => () => playDay(receivers, hasOutage);
+          // With the outage, and without.
+          const days = await alternate(rounds, play(true), play(false), progress);
+          return [...deliveryFigures(days), ...latencyFigures(days), ...otherFigures(days)];
+        }),
+      ),
+    ),
 };
 
-type Receivers = Readonly<Record<Side, Receiver>>;
-
-interface Day extends NodeReport {
-  /** When publishing began, and when the receiver was back, by the monotonic clock of the machine. */
+/** When it was, by the monotonic clock of the machine. */
+interface Day {
+  /** When publishing began, and when the receiver was back. */
   readonly beganMs: number;
   readonly backMs: number;
+  /** When each event was published. */
+  readonly sentAtMs: OfSides<readonly number[]>;
   /** The first accepted arrival of each event. */
-  readonly arrivedAtMs: Readonly<Record<Side, ReadonlyMap<number, number>>>;
+  readonly arrivedAtMs: OfSides<ReadonlyMap<number, number>>;
+  /** Streams that are not enabled at the end. */
+  readonly disabled: number;
+  /** Open failures. */
+  readonly failed: number;
+  readonly replays: number;
+  /** Events of replays that were not sent. */
+  readonly replayLost: number;
 }
-
-/** With an outage, and without. */
-interface Days {
-  readonly away: Day[];
-  readonly calm: Day[];
-}
-
-const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 /** Publishes for one day and waits until all cycles have ended. */
-async function play(receivers: Receivers, hasOutage: boolean): Promise<Day> {
-  const tempStore = await createTempStore();
-  await Promise.all(Object.values(receivers).map((receiver) => receiver.reset()));
-  const { poisoned, twin, other } = receivers;
-  const ports = { poisoned: poisoned.port, twin: twin.port, other: other.port };
-  const delivery = { retry: { delaysSeconds } };
-  const options: NodeOptions = {
-    file: tempStore.file,
-    ports,
-    events,
-    seconds: daySeconds,
-    delivery,
-    trialMs,
-  };
-  const child = startChild('./outage-node.ts', [JSON.stringify(options)]);
-  await message(child);
-  const beganMs = nowMs();
-  const reported = message<NodeReport>(child);
-  await wait(thirdSeconds);
-  if (hasOutage) await Promise.all([poisoned.away(), twin.away()]);
-  await wait(thirdSeconds);
-  const backMs = nowMs();
-  await Promise.all([poisoned.back(), twin.back()]);
-  const report = await reported;
-  await endChild(child);
+async function playDay(receivers: OfSides<Receiver>, hasOutage: boolean): Promise<Day> {
+  const tempStore = await sqlite.createTempStore();
+  const { poisoned, twin } = receivers;
+  const day = await withStore(tempStore, async (store) => {
+    const streams = await ofSides((side) =>
+      addStream(store, receivers[side].port, {
+        name: side,
+        types: [typeOf(side)],
+        delivery: side === 'other' ? undefined : { retry: { delaysSeconds } },
+      }),
+    );
+    const dispatcher = startDispatcher(store, trialMs);
+    const past = Array.from({ length: pastEvents }, () => makeEvent(-1, typeOf('poisoned')));
+    await store.log.append(tenant, past);
+    await wait(0.5);
+    await dispatcher.idle();
+    await ofSides((side) => receivers[side].reset());
+    const beganMs = nowMs();
+    const replays = createReplays(store, streams.poisoned);
+    const publishing = publish(store, replays.begin);
+    await wait(thirdSeconds);
+    if (hasOutage) await Promise.all([poisoned.away(), twin.away()]);
+    await wait(thirdSeconds);
+    const backMs = nowMs();
+    await Promise.all([poisoned.back(), twin.back()]);
+    const sentAtMs = await publishing;
+    const ended = await endOf(store, streams);
+    await dispatcher.end();
+    return { beganMs, backMs, sentAtMs, ...ended, ...(await replays.state()) };
+  });
   await tempStore.remove();
-  const arrivedAtMs = {
-    poisoned: await arrivalsAt(poisoned),
-    twin: await arrivalsAt(twin),
-    other: await arrivalsAt(other),
-  };
-  return { ...report, beganMs, backMs, arrivedAtMs };
+  return { ...day, arrivedAtMs: await ofSides((side) => firstArrivals(receivers[side])) };
 }
 
-async function arrivalsAt(receiver: Receiver): Promise<ReadonlyMap<number, number>> {
-  const first = new Map<number, number>();
-  for (const [seq, atMs] of (await receiver.report()).arrivals) {
-    if (!first.has(seq)) first.set(seq, atMs);
+async function ofSides<T>(make: (side: Side) => Promise<T>): Promise<OfSides<T>> {
+  return { poisoned: await make('poisoned'), twin: await make('twin'), other: await make('other') };
+}
+
+const typeOf = (side: Side): string => `order.${side}`;
+
+async function firstArrivals(receiver: Receiver): Promise<ReadonlyMap<number, number>> {
+  const { arrivals } = await receiver.report();
+  return new Map(arrivals.toReversed());
+}
+
+/** Publishes the events of all streams evenly; calls `everySome` every two seconds meanwhile. */
+async function publish(
+  store: Store,
+  everySome: () => Promise<void>,
+): Promise<Record<Side, number[]>> {
+  const sent: Record<Side, number[]> = { poisoned: [], twin: [], other: [] };
+  const began = nowMs();
+  let nextMs = began;
+  const appending: Promise<unknown>[] = [];
+  for (let share = 0; share < 1; await wait(0.001)) {
+    const now = nowMs();
+    share = Math.min(1, (now - began) / 1000 / daySeconds);
+    if (now >= nextMs) {
+      nextMs += replayEverySeconds * 1000;
+      appending.push(everySome());
+    }
+    const due = sides.flatMap((side) => {
+      const from = sent[side].length;
+      const count = Math.floor(share * events[side]) - from;
+      sent[side].push(...Array.from({ length: count }, () => now));
+      return Array.from({ length: count }, (_, index) => makeEvent(from + index, typeOf(side)));
+    });
+    if (due.length > 0) appending.push(store.log.append(tenant, due));
   }
-  return first;
+  await Promise.all(appending);
+  return sent;
+}
+
+interface Replays {
+  /** Begins one more replay, unless one is running. */
+  begin(): Promise<void>;
+  /** Returns how many began, and how many of their events were not sent. */
+  state(): Promise<Pick<Day, 'replays' | 'replayLost'>>;
+}
+
+function createReplays(store: Store, stream: string): Replays {
+  const ids: string[] = [];
+  return {
+    begin: async () => {
+      const id = makeId('rpl_', systemClock.now(), systemRandom);
+      const range = { from: 0, to: pastEvents, types: undefined };
+      const begun = await store.replays.create({ tenant, stream, id, ...range });
+      if ('created' in begun) ids.push(id);
+    },
+    state: async () => {
+      const found = await Promise.all(ids.map((id) => store.replays.get(tenant, stream, id)));
+      const sent = found.reduce((sum, replay) => sum + (replay?.sent ?? 0), 0);
+      return { replays: ids.length, replayLost: ids.length * pastEvents - sent };
+    },
+  };
+}
+
+/** Waits until every cycle and every replay has ended, but not for long. */
+async function endOf(
+  store: Store,
+  streams: OfSides<string>,
+): Promise<Pick<Day, 'disabled' | 'failed'>> {
+  const lateMs = nowMs() + endsWithinSeconds * 1000;
+  for (;;) {
+    const facts = Object.values(
+      await ofSides((side) => store.streams.facts(tenant, streams[side])),
+    );
+    if (!facts.every(hasEnded) && nowMs() < lateMs) {
+      await wait(0.5);
+      continue;
+    }
+    const found = await ofSides((side) => store.streams.get(tenant, streams[side]));
+    return {
+      disabled: Object.values(found).filter((stream) => stream?.status !== 'enabled').length,
+      failed: facts.reduce((sum, of) => sum + (of?.health.total ?? NaN), 0),
+    };
+  }
+}
+
+function hasEnded(facts: StreamFacts | undefined): boolean {
+  if (facts === undefined) return true;
+  const { waiting, retrying, parked, replay } = facts;
+  return waiting.count + retrying + parked === 0 && replay === undefined;
 }
 
 /** Everything that can be delivered is, on every day. */
-function deliveryFigures({ away, calm }: Days): Figure[] {
+function deliveryFigures({ ours: away, theirs: calm }: Sides<Day>): Figure[] {
   const days = [...away, ...calm];
   const sum = (of: (day: Day) => number): number => days.reduce((all, day) => all + of(day), 0);
-  const must = { kind: 'most', value: 0 } as const;
-  const failed = sum(({ failed: open }) => open.poisoned + open.twin + open.other);
-  const replayed = sum(({ replays }) => replays);
+  const caughtUp = (side: Side): number[] => away.map((day) => caughtUpSeconds(day, side));
   return [
-    {
-      name: 'lost',
-      detail: `in ${days.length} days; ${replayed} replays of 1,000 events; ${failed} failures of ${poison * days.length} events that always fail`,
-      values: [sum(lostOf)],
-      unit: 'events',
-      must,
-      goal: undefined,
-    },
-    {
-      name: 'disabled',
+    figure('lost', 'events', [sum(lostOf)], {
+      detail: `in ${days.length} days; ${sum(({ replays }) => replays)} replays of 1,000 events; ${sum(({ failed }) => failed)} failures of ${poison * days.length} events that always fail`,
+      most: 0,
+    }),
+    figure('disabled', 'streams', [sum(({ disabled }) => disabled)], {
       detail: `of ${sides.length * days.length}`,
-      values: [sum(({ disabled }) => disabled)],
-      unit: 'streams',
-      must,
-      goal: undefined,
-    },
-    {
-      name: 'caught up',
-      detail: `after the receiver is back; ${median(away.map((day) => caughtUpSeconds(day, 'twin'))).toFixed(2)} s without events that fail`,
-      values: away.map((day) => caughtUpSeconds(day, 'poisoned')),
-      unit: 's',
-      must: undefined,
-      goal: undefined,
-    },
+      most: 0,
+    }),
+    figure('caught up', 's', caughtUp('poisoned'), {
+      detail: `after the receiver is back; ${median(caughtUp('twin')).toFixed(2)} s without events that fail`,
+    }),
   ];
 }
 
@@ -155,26 +232,29 @@ function caughtUpSeconds({ arrivedAtMs, backMs, sentAtMs }: Day, side: Side): nu
   return (arrivals.reduce((last, atMs) => Math.max(last, atMs), backMs) - backMs) / 1000;
 }
 
-/** Returns the milliseconds from publishing to arrival of events that were published from then on. */
-function delaysOf(
+/** Returns the quantile of the milliseconds from publishing to arrival, of events that are counted. */
+function delayOf(
   { arrivedAtMs, sentAtMs }: Day,
   side: Side,
-  fromMs: number,
-  isCounted: (sentAtMs: number) => boolean = () => true,
-): number[] {
-  return sentAtMs[side].flatMap((sent, seq) => {
+  share: number,
+  isCounted: (sentAtMs: number) => boolean,
+): number {
+  const delays = sentAtMs[side].flatMap((sent, seq) => {
     const arrived = arrivedAtMs[side].get(seq);
-    return sent < fromMs || arrived === undefined || !isCounted(sent) ? [] : [arrived - sent];
+    return arrived === undefined || !isCounted(sent) ? [] : [arrived - sent];
   });
+  return quantile(delays, share);
 }
 
+const shares = [0.5, 0.99];
+
 /** Once both streams have caught up, events that always fail do not hold up others. */
-function latencyFigures({ away }: Days): Figure[] {
-  const at = (share: number, side: Side): number[] =>
-    away.map((day) => quantile(delaysOf(day, side, caughtUpMs(day)), share));
-  return [0.5, 0.99].map((share) => {
-    const [ours, theirs] = [at(share, 'poisoned'), at(share, 'twin')];
-    return delayFigure(`p${share * 100}, receiver up`, { ours, theirs }, 2);
+function latencyFigures({ ours: away }: Sides<Day>): Figure[] {
+  return shares.map((share) => {
+    const at = (side: Side): number[] =>
+      away.map((day) => delayOf(day, side, share, (sent) => sent >= caughtUpMs(day)));
+    const delays = { ours: at('poisoned'), theirs: at('twin') };
+    return delayFigure(`p${share * 100}, receiver up`, delays, { most: 2, goal: 1 });
   });
 }
 
@@ -187,41 +267,33 @@ function caughtUpMs(day: Day): number {
  * The other stream, from the start of the outage on. The seconds in which the others catch up are a tenth of
  * that here, but a hundred-thousandth of a day of 24 h: they have a figure of their own, without a limit.
  */
-function otherFigures({ away, calm }: Days): Figure[] {
+function otherFigures(days: Sides<Day>): Figure[] {
   const isCatchingUp = (day: Day, sent: number): boolean =>
     sent >= day.backMs && sent < caughtUpMs(day);
-  const fromMs = (day: Day): number => day.beganMs + thirdSeconds * 1000;
-  const at = (share: number, days: readonly Day[]): number[] =>
-    days.map((day) => {
-      const isCounted = (sent: number): boolean => !isCatchingUp(day, sent);
-      return quantile(delaysOf(day, 'other', fromMs(day), isCounted), share);
-    });
-  const figures = [0.5, 0.99].map((share) => {
-    const [ours, theirs] = [at(share, away), at(share, calm)];
-    return delayFigure(`p${share * 100}, other stream`, { ours, theirs }, 1.02);
-  });
-  const catchingUp = away.map((day) =>
-    quantile(
-      delaysOf(day, 'other', day.backMs, (sent) => isCatchingUp(day, sent)),
-      0.99,
-    ),
+  const at = (share: number): Rounds =>
+    pick(days, (day) =>
+      delayOf(day, 'other', share, (sent) => {
+        return sent >= day.beganMs + thirdSeconds * 1000 && !isCatchingUp(day, sent);
+      }),
+    );
+  const catchingUp = days.ours.map((day) =>
+    delayOf(day, 'other', 0.99, (sent) => isCatchingUp(day, sent)),
   );
-  const pair = { ours: catchingUp, theirs: at(0.99, calm) };
-  return [...figures, delayFigure('p99, catching up', pair, undefined)];
+  return [
+    ...shares.map((share) =>
+      delayFigure(`p${share * 100}, other stream`, at(share), { most: 1.02, goal: 1 }),
+    ),
+    delayFigure('p99, catching up', { ...at(0.99), ours: catchingUp }, {}),
+  ];
 }
 
 function delayFigure(
   name: string,
-  { ours, theirs }: { readonly ours: readonly number[]; readonly theirs: readonly number[] },
-  most: number | undefined,
+  delays: Rounds,
+  limit: { readonly most?: number; readonly goal?: number },
 ): Figure {
+  const { theirs } = delays;
   const noise = `${Math.min(...theirs).toFixed(2)} to ${Math.max(...theirs).toFixed(2)} ms`;
-  return {
-    name,
-    detail: `${median(ours).toFixed(2)} against ${median(theirs).toFixed(2)} ms (${noise})`,
-    values: ratios({ ours, theirs }),
-    unit: '×',
-    must: most === undefined ? undefined : { kind: 'most', value: most },
-    goal: most === undefined ? undefined : 1,
-  };
+  const detail = `${against(delays, 'ms', 2)} (${noise})`;
+  return ratioFigure(name, delays, { detail, ...limit });
 }

@@ -2,16 +2,17 @@ import type { ChildProcess } from 'node:child_process';
 import { Logger, makeWorkerUtils } from 'graphile-worker';
 import { systemRandom } from '../src/clock.ts';
 import { makeSecret } from '../src/core/sign.ts';
-import type { Bench, Figure, RunOptions } from './bench.ts';
-import { endChild, message, startChild, startReceiver, type Receiver } from './child.ts';
+import type { Bench, Figure, Progress, RunOptions } from './bench.ts';
+import { endChild, message, type Receiver, startChild, withReceiver } from './child.ts';
 import { type Drained, drainOnce, openAndCount } from './drain-postgres.ts';
 import { deliveredBytes, signedHeaders } from './drain.ts';
 import type { GraphileOrder } from './graphile.ts';
-import { type Database, type PostgresTempStore, withClient, withPostgres } from './postgres.ts';
-import { connections as callers, publishOneRate, seconds } from './publish.ts';
+import type { Engine } from './leat.ts';
+import { urlOf, withClient, withPostgres } from './postgres.ts';
+import { connections as callers, publishRate, seconds } from './publish.ts';
 import { rateFigure } from './report.ts';
-import { alternate } from './rounds.ts';
-import { type Written, writtenFigures } from './written.ts';
+import { alternate, pick } from './rounds.ts';
+import { writtenFigures } from './written.ts';
 
 const peerEvents = 50_000;
 
@@ -20,72 +21,69 @@ export const peerPostgres: Bench = {
   name: 'peer-postgres',
   what: `${peerEvents} waiting events, signed, to one webhook, and publishing over ${callers} connections; against graphile-worker with a job for each event on the same server`,
   run: (progress, options) =>
-    withPostgres(async (database) => {
-      const receiver = await startReceiver();
-      try {
-        const recorded = await drainFigures(database, receiver, options, progress, true);
-        const bare = await drainFigures(database, receiver, options, progress, false);
-        const published = await publishFigure(database, options, progress);
-        return [...recorded, ...bare, published];
-      } finally {
-        await receiver.end();
-      }
-    }),
+    withPostgres((engine) =>
+      withReceiver([], async (receiver) => [
+        ...(await drainFigures({ engine, receiver, history: true }, options, progress)),
+        ...(await drainFigures({ engine, receiver, history: false }, options, progress)),
+        // Adding a job for each event from within the program, against publishing over HTTP.
+        rateFigure(
+          'peer publish',
+          await alternate(
+            options.rounds,
+            () => publishRate(engine, {}),
+            () => addRate(engine),
+            (text) => progress(`publishing, ${text}`),
+          ),
+        ),
+      ]),
+    ),
 };
 
+interface Where {
+  readonly engine: Engine;
+  readonly receiver: Receiver;
+  /** Whether the peer records each delivery. */
+  readonly history: boolean;
+}
+
 async function drainFigures(
-  database: Database,
-  receiver: Receiver,
-  options: RunOptions,
-  progress: (text: string) => void,
-  history: boolean,
+  where: Where,
+  { rounds, events = peerEvents }: RunOptions,
+  progress: Progress,
 ): Promise<Figure[]> {
-  const events = options.events ?? peerEvents;
-  const written = { ours: [] as Written[], theirs: [] as Written[] };
-  const rounds = await alternate(
-    options.rounds,
-    async () => {
-      const one = { events, nodes: 1, streams: 1 };
-      const ended = await drainOnce(database, receiver, one, progress);
-      written.ours.push(ended.written);
-      return ended.rate;
-    },
-    async () => {
-      const ended = await workOnce(database, receiver, events, history);
-      written.theirs.push(ended.written);
-      return ended.rate;
-    },
+  const seen = await alternate(
+    rounds,
+    () => drainOnce({ ...where, nodes: 1 }, { events, streams: 1 }, progress),
+    () => workOnce(where, events),
     progress,
   );
-  if (!history) return [rateFigure('peer drain, its deliveries unrecorded', rounds, undefined)];
+  const rates = pick(seen, ({ rate }) => rate);
+  if (!where.history) return [rateFigure('peer drain, its deliveries unrecorded', rates)];
+  const written = (side: readonly Drained[]) => side.map((drained) => drained.written);
   return [
-    rateFigure('peer drain', rounds, { least: 2, goal: 5 }),
-    ...writtenFigures('leat', written.ours),
-    ...writtenFigures('graphile', written.theirs),
+    rateFigure('peer drain', rates, { least: 2, goal: 5 }),
+    ...writtenFigures('leat', written(seen.ours)),
+    ...writtenFigures('graphile', written(seen.theirs)),
   ];
 }
 
 /** Drains a queue of jobs once: one worker starts when all wait, and none ends before they count. */
-async function workOnce(
-  database: Database,
-  receiver: Receiver,
-  events: number,
-  history: boolean,
-): Promise<Drained> {
-  const tempStore = await database.createTempStore();
-  await withClient(tempStore.url, (client) => client.query(historyTable));
-  await addJobs(tempStore, events);
+async function workOnce({ engine, receiver, history }: Where, events: number): Promise<Drained> {
+  const tempStore = await engine.createTempStore();
+  const url = urlOf(tempStore);
+  await withClient(url, (client) => client.query(historyTable));
+  await addJobs(url, events);
   await receiver.hold();
   const worker = startGraphile({
     kind: 'work',
-    url: tempStore.url,
+    url,
     port: receiver.port,
     headers: signedHeaders,
     secret: makeSecret(systemRandom),
     history,
   });
   await message(worker);
-  const drained = await openAndCount(tempStore.url, receiver, events, {
+  const drained = await openAndCount(url, receiver, events, {
     done: 'not exists (select 1 from graphile_worker._private_jobs)',
     end: () => endChild(worker),
   });
@@ -104,47 +102,21 @@ const historyTable = `
   );
   create index on delivery_attempts (event_id)`;
 
-async function addJobs({ url }: PostgresTempStore, count: number): Promise<void> {
+async function addJobs(url: string, count: number): Promise<void> {
   const silent = new Logger(() => () => undefined);
   const utils = await makeWorkerUtils({ connectionString: url, logger: silent });
-  try {
-    for (let done = 0; done < count; done += 1000) {
-      await utils.addJobs(
-        Array.from({ length: Math.min(1000, count - done) }, () => ({
-          identifier: 'deliver',
-          payload: JSON.parse(deliveredBytes()),
-        })),
-      );
-    }
-  } finally {
-    await utils.release();
-  }
+  const jobs = Array.from({ length: count }, () => ({
+    identifier: 'deliver',
+    payload: JSON.parse(deliveredBytes()) as unknown,
+  }));
+  for (let done = 0; done < count; done += 1000) await utils.addJobs(jobs.slice(done, done + 1000));
+  await utils.release();
 }
 
-/** Adding a job for each event from within the program, against publishing over HTTP. */
-async function publishFigure(
-  database: Database,
-  options: RunOptions,
-  progress: (text: string) => void,
-): Promise<Figure> {
-  const rounds = await alternate(
-    options.rounds,
-    () => publishOneRate({ createTempStore: database.createTempStore, nodes: 1 }),
-    () => addRate(database),
-    (text) => progress(`publishing, ${text}`),
-  );
-  return rateFigure('peer publish', rounds, undefined);
-}
-
-async function addRate(database: Database): Promise<number> {
-  const tempStore = await database.createTempStore();
-  const child = startGraphile({
-    kind: 'add',
-    url: tempStore.url,
-    payload: deliveredBytes(),
-    callers,
-    seconds,
-  });
+async function addRate(engine: Engine): Promise<number> {
+  const tempStore = await engine.createTempStore();
+  const url = urlOf(tempStore);
+  const child = startGraphile({ kind: 'add', url, payload: deliveredBytes(), callers, seconds });
   const { perSecond } = await message<{ perSecond: number }>(child);
   await endChild(child);
   await tempStore.remove();

@@ -1,20 +1,8 @@
 import pg from 'pg';
 import { startPostgres } from '../test/helpers/postgres.ts';
 import type { Figure } from './bench.ts';
-import { makeFolder, type TempStore } from './leat.ts';
+import { type Engine, makeFolder, sqlite, type TempStore } from './leat.ts';
 import { parentOf } from './proc.ts';
-
-/** A PostgreSQL server of a benchmark. */
-export interface Database {
-  /** Creates a fresh database. */
-  createTempStore(): Promise<PostgresTempStore>;
-  /** The process id of the server. */
-  readonly pid: number;
-}
-
-export interface PostgresTempStore extends TempStore {
-  readonly url: string;
-}
 
 /** Settings of a server that must not lose anything, with the real cost of a commit. */
 const settings = {
@@ -26,33 +14,43 @@ const settings = {
 
 /** Measures on a fresh server, which ends afterwards. The figures name its settings. */
 export async function withPostgres(
-  measure: (database: Database) => Promise<Figure[]>,
+  measure: (engine: Engine) => Promise<Figure[]>,
 ): Promise<Figure[]> {
   const server = await startPostgres({ settings });
-  try {
-    const under = await withClient(server.url(), settingsOf);
-    const figures = await measure({
-      pid: await withClient(server.url(), pidOf),
-      createTempStore: async () => {
-        const tempStore = await makeFolder();
-        const url = await server.createDatabase();
-        return {
-          ...tempStore,
-          url,
-          location: { engine: 'postgres', url },
-          // Tokens are valid at all nodes, whatever port each listens on.
-          settings: { LEAT_STORE: url, LEAT_TENANT_DOMAIN: 'localhost' },
-          remove: async () => {
-            await server.dropDatabase(url);
-            await tempStore.remove();
-          },
-        };
-      },
-    });
-    return figures.map((figure) => ({ ...figure, under }));
-  } finally {
-    await server.close();
-  }
+  const [under, serverPid] = await withClient(server.url(), async (client) => [
+    await settingsOf(client),
+    await pidOf(client),
+  ]);
+  const figures = await measure({
+    name: 'PostgreSQL',
+    serverPid,
+    createTempStore: async () => {
+      const tempStore = await makeFolder();
+      const url = await server.createDatabase();
+      return {
+        ...tempStore,
+        location: { engine: 'postgres', url },
+        // Tokens are valid at all nodes, whatever port each listens on.
+        settings: { LEAT_STORE: url, LEAT_TENANT_DOMAIN: 'localhost' },
+        remove: async () => {
+          await server.dropDatabase(url);
+          await tempStore.remove();
+        },
+      };
+    },
+  });
+  await server.close();
+  return figures.map((figure) => ({ ...figure, under }));
+}
+
+/** Measures on SQLite, then on PostgreSQL. */
+export async function onBoth(measure: (engine: Engine) => Promise<Figure[]>): Promise<Figure[]> {
+  return [...(await measure(sqlite)), ...(await withPostgres(measure))];
+}
+
+export function urlOf({ location }: Pick<TempStore, 'location'>): string {
+  if (location.engine !== 'postgres') throw new Error('It is no store on PostgreSQL.');
+  return location.url;
 }
 
 export async function withClient<T>(

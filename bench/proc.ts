@@ -1,52 +1,58 @@
 /** The resources of a process from /proc. Linux only. */
 import { readdir, readFile } from 'node:fs/promises';
 
-/** Clock ticks per second of /proc/<pid>/stat; fixed at 100 for user space on Linux. */
-const ticksPerSecond = 100;
-/** The resolution of processor times. */
-export const clockTickMs = 1000 / ticksPerSecond;
+/** The resolution of processor times: 100 ticks a second, fixed for user space on Linux. */
+export const clockTickMs = 10;
+const tickMicros = clockTickMs * 1000;
+
+/** Microseconds of processor time. */
+export interface Spent {
+  /** No worker threads, and none of V8, libuv or the disk. */
+  readonly mainThread: number;
+  readonly whole: number;
+}
+
+/** Returns what a process has spent so far. */
+export async function spentBy(pid: number): Promise<Spent> {
+  const [mainThread, whole] = [await statOf(pid, pid), await statOf(pid)].map(microsOf);
+  return { mainThread: mainThread ?? NaN, whole: whole ?? NaN };
+}
+
+export function perUnit(before: Spent, after: Spent, units: number): Spent {
+  return {
+    mainThread: (after.mainThread - before.mainThread) / units,
+    whole: (after.whole - before.whole) / units,
+  };
+}
+
+/** Returns what a process has spent so far with all of its children, also those that have ended. */
+export async function familyMicros(pid: number): Promise<number> {
+  // The time of ended children is that of the parent.
+  const ended = (await statOf(pid)).slice(13, 15).map(Number);
+  let micros = ended.reduce((sum, ticks) => sum + ticks * tickMicros, (await spentBy(pid)).whole);
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = await statOf(Number(name)).catch((): string[] => []);
+    if (Number(stat[1]) === pid) micros += microsOf(stat);
+  }
+  return micros;
+}
 
 /** Measures the share of one core that a process uses for some seconds, in percent. */
-export async function cpuPercent(pid: number, seconds: number): Promise<number> {
-  const before = await cpuTicks(pid);
+export async function cpuPercent(
+  pid: number,
+  seconds: number,
+  micros = async (of: number): Promise<number> => (await spentBy(of)).whole,
+): Promise<number> {
+  const before = await micros(pid);
   await wait(seconds);
-  return (((await cpuTicks(pid)) - before) / ticksPerSecond / seconds) * 100;
+  return (((await micros(pid)) - before) / 1e6 / seconds) * 100;
 }
 
-/** The same for a process with all of its children, also those that end during that time. */
-export async function familyCpuPercent(pid: number, seconds: number): Promise<number> {
-  const before = await familyTicks(pid);
-  await wait(seconds);
-  return (((await familyTicks(pid)) - before) / ticksPerSecond / seconds) * 100;
-}
-
-export async function residentMegabytes(pid: number): Promise<number> {
-  return megabytesOf(pid, 'VmRSS');
-}
-
-/** Returns the peak of resident memory. */
-export async function peakMegabytes(pid: number): Promise<number> {
-  return megabytesOf(pid, 'VmHWM');
-}
-
-async function megabytesOf(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<number> {
+/** Returns resident memory: now, or its peak. */
+export async function megabytesOf(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024;
-}
-
-/** Returns the processor time of a process and its children so far, in seconds. */
-export async function cpuSeconds(pid: number): Promise<number> {
-  return (await familyTicks(pid)) / ticksPerSecond;
-}
-
-/** Returns the processor time of a process so far, without its children, in microseconds. */
-export async function processMicros(pid: number): Promise<number> {
-  return (await cpuTicks(pid)) * clockTickMs * 1000;
-}
-
-/** Returns the same of its main thread: no worker threads, and none of V8, libuv or the disk. */
-export async function mainThreadMicros(pid: number): Promise<number> {
-  return ticksOf(await statOf(pid, pid)) * clockTickMs * 1000;
 }
 
 /** The process that started this one. */
@@ -57,29 +63,12 @@ export async function parentOf(pid: number): Promise<number> {
 export const wait = (seconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
+/** The clock that the processes of a machine share. */
+export const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
+
 /** User and system time so far. */
-async function cpuTicks(pid: number): Promise<number> {
-  return ticksOf(await statOf(pid));
-}
-
-function ticksOf(stat: readonly string[]): number {
-  return Number(stat[11]) + Number(stat[12]);
-}
-
-async function familyTicks(pid: number): Promise<number> {
-  // The time of ended children is that of the parent.
-  const [user, system, endedUser, endedSystem] = (await statOf(pid)).slice(11).map(Number);
-  let ticks = (user ?? 0) + (system ?? 0) + (endedUser ?? 0) + (endedSystem ?? 0);
-  for (const name of await readdir('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    const child = Number(name);
-    const isOwn = await parentOf(child).then(
-      (parent) => parent === pid,
-      () => false,
-    );
-    if (isOwn) ticks += await cpuTicks(child).catch(() => 0);
-  }
-  return ticks;
+function microsOf(stat: readonly string[]): number {
+  return (Number(stat[11]) + Number(stat[12])) * tickMicros;
 }
 
 /** The fields of proc(5) stat from the third on: state, parent, …, user time as the 14th, and so on. */

@@ -1,37 +1,35 @@
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import type { Bench, RunOptions } from './bench.ts';
-import { endChild, message, startChild, startReceiver } from './child.ts';
+import type { Store } from '../src/store/port/store.ts';
+import { bareInsertRate } from './bare-insert.ts';
+import type { Bench, Figure } from './bench.ts';
+import { endChild, message, startChild, withReceiver } from './child.ts';
 import {
-  addStream,
-  endNodes,
+  addStreams,
+  type Engine,
   makeEvent,
-  createTempStore,
-  onSqlite,
   orderData,
   type Running,
-  type Setup,
-  startNodes,
-  withStore,
+  sqlite,
+  withNodes,
 } from './leat.ts';
 import { load, post } from './load.ts';
-import { rateFigure } from './report.ts';
-import { alternate, type Rounds } from './rounds.ts';
+import { withPostgres } from './postgres.ts';
+import { nodesText, rateFigure } from './report.ts';
+import { alternate, inTurn } from './rounds.ts';
 
 /** How long and over how many connections single events are published. */
 export const seconds = 4;
 export const connections = 64;
 export const one = JSON.stringify({ type: 'order.paid', data: orderData(1) });
 export const hundred = `[${Array.from({ length: 100 }, () => one).join(',')}]`;
+const limit = { least: 0.4, goal: 0.8 };
 
 /** Single publishes over HTTP, against a Fastify route that only parses the same body. */
 export const publishOne: Bench = {
   name: 'publish-one',
   what: `single publishes over ${connections} connections; against a Fastify route that only parses the same body`,
-  run: async (progress, options) => {
-    const rounds = await publishOneRounds(onSqlite, options, progress);
-    return [rateFigure('publish one', rounds, { least: 0.4, goal: 0.8 })];
+  run: async (progress, { rounds }) => {
+    const rates = await alternate(rounds, () => publishRate(sqlite, {}), bareRouteRate, progress);
+    return [rateFigure('publish one', rates, limit)];
   },
 };
 
@@ -39,9 +37,10 @@ export const publishOne: Bench = {
 export const publishHundred: Bench = {
   name: 'publish-100',
   what: 'events per second in arrays of 100 over 8 connections; against a bare loop that inserts the same rows, 100 a commit, with the same fsync',
-  run: async (progress, options) => {
-    const rounds = await publishHundredRounds(onSqlite, bareInsertRate, options, progress);
-    return [rateFigure('publish 100', rounds, { least: 0.4, goal: 0.8 })];
+  run: async (progress, { rounds }) => {
+    const ours = (): Promise<number> => hundredRate(sqlite);
+    const rates = await alternate(rounds, ours, () => insertRate(sqlite), progress);
+    return [rateFigure('publish 100', rates, limit)];
   },
 };
 
@@ -49,113 +48,95 @@ export const publishHundred: Bench = {
 export const fanOut: Bench = {
   name: 'fan-out',
   what: 'publish rate with 100 subscribed streams whose endpoint does not respond, against 1',
-  run: async (progress, options) => {
-    const rounds = await alternate(
-      options.rounds,
-      () => publishRate(onSqlite, one, 100),
-      () => publishRate(onSqlite, one, 1),
-      progress,
-    );
-    return [rateFigure('fan-out', rounds, { least: 0.95, goal: 1 })];
+  run: async (progress, { rounds }) => {
+    const withStreams = (streams: number) => () => publishRate(sqlite, { streams });
+    const rates = await alternate(rounds, withStreams(100), withStreams(1), progress);
+    return [rateFigure('fan-out', rates, { least: 0.95, goal: 1 })];
   },
 };
 
-/** Single publishes per second, and those of the bare route. */
-export function publishOneRounds(
-  setup: Setup,
-  options: RunOptions,
-  progress: (text: string) => void,
-): Promise<Rounds> {
-  return alternate(options.rounds, () => publishOneRate(setup), bareRouteRate, progress);
-}
-
-/** Events per second in arrays of 100, and those of a bare loop. */
-export function publishHundredRounds(
-  setup: Setup,
-  bare: (seconds: number) => Promise<number>,
-  options: RunOptions,
-  progress: (text: string) => void,
-): Promise<Rounds> {
-  return alternate(
-    options.rounds,
-    async () => 100 * (await publishRate(setup, hundred, 0, 8)),
-    () => bare(seconds),
-    progress,
-  );
-}
-
-/** Measures single publishes per second to fresh servers without streams. */
-export function publishOneRate(setup: Setup): Promise<number> {
-  return publishRate(setup, one, 0);
-}
-
-/** Measures publishes per second to fresh servers with `streams` subscribed streams that get no response. */
-async function publishRate(
-  setup: Setup,
-  body: string,
-  streams: number,
-  over = connections,
-): Promise<number> {
-  const tempStore = await setup.createTempStore();
-  const receiver = await startReceiver('--hang');
-  await withStore(tempStore, async (store) => {
-    for (let i = 0; i < streams; i++)
-      await addStream(store, receiver.port, { name: `stream-${i}` });
-  });
-  // One attempt per stream is in progress without end: nothing is sent while publishing.
-  const nodes = await startNodes(tempStore, setup.nodes, {
-    LEAT_STREAM_CONCURRENCY: '1',
-    LEAT_ATTEMPT_TIMEOUT_MS: '60000',
-  });
-  await loadNodes(nodes, body, { connections: over, seconds: 1 });
-  const rate = await loadNodes(nodes, body, { connections: over, seconds });
-  await endNodes(nodes);
-  await receiver.end();
-  await tempStore.remove();
-  return rate;
-}
-
-/** Distributes the connections over the nodes. */
-async function loadNodes(
-  nodes: readonly Running[],
-  body: string,
-  options: { readonly connections: number; readonly seconds: number },
-): Promise<number> {
-  const rates = await Promise.all(
-    nodes.map(({ port, token }) =>
-      load({
-        port,
-        connections: Math.ceil(options.connections / nodes.length),
-        seconds: options.seconds,
-        requests: [post('/api/v2/events', port, body, token)],
+/** Publishing to a PostgreSQL store, singly and in arrays, through one node or several. */
+export const publishPostgres: Bench = {
+  name: 'publish-postgres',
+  what: 'publishes to a PostgreSQL store; singly against a Fastify route that only parses, in arrays of 100 against a bare loop that inserts the same rows, 100 a commit',
+  run: (progress, { rounds, nodes: counts }) =>
+    withPostgres((engine) =>
+      inTurn(counts, async (nodes): Promise<Figure[]> => {
+        const ofOne = nodes === 1 ? limit : undefined;
+        const singly = (): Promise<number> => publishRate(engine, { nodes });
+        const ones = await alternate(rounds, singly, bareRouteRate, progress);
+        const inArrays = (): Promise<number> => hundredRate(engine, nodes);
+        const hundreds = await alternate(rounds, inArrays, () => insertRate(engine), progress);
+        return [
+          rateFigure(`publish one, ${nodesText(nodes)}`, ones, ofOne),
+          rateFigure(`publish 100, ${nodesText(nodes)}`, hundreds, ofOne),
+        ];
       }),
     ),
-  );
-  return rates.reduce((sum, rate) => sum + rate, 0);
+};
+
+interface Publishing {
+  readonly nodes?: number;
+  readonly body?: string;
+  /** Connections, which are distributed over the nodes. */
+  readonly over?: number;
+  /** Subscribed streams that get no response. */
+  readonly streams?: number;
+}
+
+/** Measures publishes per second to fresh servers. */
+export function publishRate(
+  engine: Engine,
+  { nodes: count = 1, body = one, over = connections, streams = 0 }: Publishing,
+): Promise<number> {
+  return withReceiver(['--hang'], ({ port }) => {
+    const wanted = {
+      engine,
+      nodes: count,
+      fill: (store: Store) =>
+        addStreams(
+          store,
+          port,
+          Array.from({ length: streams }, () => ({})),
+        ),
+      // One attempt per stream is in progress without end: nothing is sent while publishing.
+      settings: { LEAT_STREAM_CONCURRENCY: '1', LEAT_ATTEMPT_TIMEOUT_MS: '60000' },
+    };
+    return withNodes(wanted, async (nodes) => {
+      const each = { connections: Math.ceil(over / nodes.length), body };
+      const rates = await Promise.all(nodes.map((node) => publishFor(node, each)));
+      return rates.reduce((sum, { perSecond }) => sum + perSecond, 0);
+    });
+  });
+}
+
+/** Publishes to a server, after a warm-up, at whose end `warm` is called. */
+export async function publishFor(
+  { port, token }: Pick<Running, 'port'> & { readonly token?: string },
+  { connections: over, body }: { readonly connections: number; readonly body: string },
+  warm: () => Promise<void> = async () => {},
+): ReturnType<typeof load> {
+  const requests = [post('/api/v2/events', port, body, token)];
+  await load({ port, connections: over, seconds: 1, requests });
+  await warm();
+  return load({ port, connections: over, seconds, requests });
+}
+
+async function hundredRate(engine: Engine, nodes = 1): Promise<number> {
+  return 100 * (await publishRate(engine, { nodes, body: hundred, over: 8 }));
 }
 
 async function bareRouteRate(): Promise<number> {
   const route = startChild('./bare-route.ts');
   const { port } = await message<{ port: number }>(route);
-  const requests = [post('/api/v2/events', port, one)];
-  await load({ port, connections, seconds: 1, requests });
-  const rate = await load({ port, connections, seconds, requests });
+  const { perSecond } = await publishFor({ port }, { connections, body: one });
   await endChild(route);
-  return rate;
+  return perSecond;
 }
 
-async function bareInsertRate(forSeconds: number): Promise<number> {
-  const tempStore = await createTempStore();
-  const rate = await insertRate('./bare-insert.ts', tempStore.file, forSeconds);
+async function insertRate(engine: Engine): Promise<number> {
+  const tempStore = await engine.createTempStore();
+  const rate = await bareInsertRate(tempStore.location, makeEvent().body, seconds);
   await tempStore.remove();
   return rate;
-}
-
-/** Runs a bare loop of inserts on a file or a database in its own process. */
-export async function insertRate(file: string, where: string, forSeconds: number): Promise<number> {
-  const path = fileURLToPath(new URL(file, import.meta.url));
-  const running = promisify(execFile)(process.execPath, [path, where, String(forSeconds)]);
-  running.child.stdin?.end(makeEvent().body);
-  const { stdout } = await running;
-  return Number(stdout);
 }

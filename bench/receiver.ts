@@ -1,12 +1,12 @@
 /**
- * A receiver of webhooks in its own process: it reads HTTP/1.1 requests with a Content-Length
- * straight from the socket, so that the receiving side costs as little as possible and is the same
- * for both sides of a comparison. Messages over IPC:
+ * A receiver of webhooks in its own process: it reads requests straight from the socket, so that the
+ * receiving side costs as little as possible and is the same for both sides of a comparison. Messages over IPC:
  *   parent → { kind: 'reset' | 'hold' | 'open' | 'away' | 'back' | 'report' }
  *   receiver → { kind: 'listening' | 'report', … }
  */
 import { createServer, type Socket } from 'node:net';
-import { isPoison } from './poison.ts';
+import { nowMs } from './proc.ts';
+import { isPoison, readRequests, seqOf } from './requests.ts';
 
 export interface ReceiverReport {
   readonly kind: 'report';
@@ -39,28 +39,17 @@ let held: (() => void)[] | undefined;
 /** While it is away it cuts every connection; the port stays its own. */
 let isAway = false;
 const sockets = new Set<Socket>();
-const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
-function receive(body: string): void {
-  lastAtMs = nowMs();
-  if (count === 0) firstAtMs = lastAtMs;
-  count++;
-  if (!watchesSeq) return;
-  const seq = seqOf(body);
-  if (seq !== undefined) arrivals.push([seq, lastAtMs]);
-}
-
-function seqOf(body: string): number | undefined {
-  const at = body.indexOf('"seq":');
-  return at < 0 ? undefined : parseInt(body.slice(at + 6, at + 18), 10);
-}
-
-function take(socket: Socket, body: string): void {
-  if (isPoisoned && isPoison(seqOf(body) ?? 0)) {
+function take(socket: Socket, request: string): void {
+  const seq = watchesSeq ? seqOf(request) : NaN;
+  if (isPoisoned && isPoison(seq)) {
     socket.write(refusal);
     return;
   }
-  receive(body);
+  lastAtMs = nowMs();
+  if (count === 0) firstAtMs = lastAtMs;
+  count++;
+  if (watchesSeq) arrivals.push([seq, lastAtMs]);
   if (isSlow) setTimeout(() => respond(socket), slowMs);
   else if (!hangs) respond(socket);
 }
@@ -89,22 +78,9 @@ function serve(socket: Socket): void {
   }
   sockets.add(socket);
   socket.on('close', () => sockets.delete(socket));
-  socket.setNoDelay(true);
-  socket.on('error', () => socket.destroy());
-  let pending = '';
-  socket.on('data', (chunk) => {
-    pending = pending === '' ? chunk.toString('latin1') : pending + chunk.toString('latin1');
-    for (;;) {
-      const headEnd = pending.indexOf('\r\n\r\n');
-      if (headEnd < 0) return;
-      const length = /content-length: *(\d+)/i.exec(pending.slice(0, headEnd))?.[1];
-      const bodyEnd = headEnd + 4 + Number(length ?? 0);
-      if (pending.length < bodyEnd) return;
-      const body = watchesSeq ? pending.slice(headEnd + 4, bodyEnd) : '';
-      pending = pending.slice(bodyEnd);
-      if (held === undefined) take(socket, body);
-      else held.push(() => take(socket, body));
-    }
+  readRequests(socket, (request) => {
+    if (held === undefined) take(socket, request);
+    else held.push(() => take(socket, request));
   });
 }
 

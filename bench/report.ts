@@ -2,38 +2,55 @@ import type { Better, Figure } from './bench.ts';
 import type { Comparison } from './compare.ts';
 import { median, ratios, type Rounds } from './rounds.ts';
 
-/** Returns the ratio of two rates, with its lower limit if there is one. */
+interface About extends Pick<Figure, 'goal'> {
+  readonly detail?: string;
+  /** The limit of the median, from below or from above. */
+  readonly least?: number | undefined;
+  readonly most?: number | undefined;
+  /** Said by the limit, if there is one. */
+  readonly better?: Better;
+}
+
+export function figure(
+  name: string,
+  unit: string,
+  values: readonly number[],
+  { detail = '', least, most, goal, better }: About,
+): Figure {
+  const must =
+    least === undefined
+      ? most === undefined
+        ? undefined
+        : ({ kind: 'most', value: most } as const)
+      : ({ kind: 'least', value: least } as const);
+  const ofLimit = must && (must.kind === 'least' ? 'higher' : 'lower');
+  return { name, detail, values, unit, must, goal, better: better ?? ofLimit };
+}
+
+/** Returns the ratio of each round. */
+export function ratioFigure(name: string, rounds: Rounds, about: About): Figure {
+  return { ...figure(name, '×', ratios(rounds), about), rounds };
+}
+
+/** The same of two rates. */
 export function rateFigure(
   name: string,
   rounds: Rounds,
-  limit: { readonly least: number; readonly goal: number } | undefined,
+  limit: Pick<About, 'least' | 'goal'> = {},
 ): Figure {
-  const must = limit && ({ kind: 'least', value: limit.least } as const);
-  return {
-    name,
-    detail: perSecond(rounds),
-    values: ratios(rounds),
-    unit: '×',
-    must,
-    goal: limit?.goal,
-    better: 'higher',
-    rounds,
-  };
-}
-
-function perSecond(rounds: Rounds): string {
   const rate = (values: readonly number[]): string =>
     `${Math.round(median(values)).toLocaleString('en')}/s`;
-  return `${rate(rounds.ours)} against ${rate(rounds.theirs)}`;
+  const detail = `${rate(rounds.ours)} against ${rate(rounds.theirs)}`;
+  return ratioFigure(name, rounds, { detail, better: 'higher', ...limit });
+}
+
+/** Returns the medians of both sides. */
+export function against({ ours, theirs }: Rounds, unit: string, digits = 1): string {
+  return `${median(ours).toFixed(digits)} against ${median(theirs).toFixed(digits)} ${unit}`;
 }
 
 export function nodesText(count: number): string {
   return `${count} node${count === 1 ? '' : 's'}`;
-}
-
-/** Returns which values are better; undefined where nothing says it. */
-export function betterOf({ better, must }: Figure): Better | undefined {
-  return better ?? (must && (must.kind === 'least' ? 'higher' : 'lower'));
 }
 
 /** Returns one line of text about a figure and that of an earlier run. */
@@ -48,23 +65,22 @@ export function comparisonLine(
 }
 
 /** Returns whether the median keeps its limit; true without one. */
-export function holds(figure: Figure): boolean {
-  const value = median(figure.values);
-  if (figure.must === undefined) return true;
-  return figure.must.kind === 'least' ? value >= figure.must.value : value <= figure.must.value;
+export function holds({ must, values }: Figure): boolean {
+  if (must === undefined) return true;
+  return must.kind === 'least' ? median(values) >= must.value : median(values) <= must.value;
 }
 
-const withoutLimit = { must: undefined, goal: undefined };
-
 /** Returns one line of text: name, both sides, median, spread; unless it is profiled its limit. */
-export function line(figure: Figure, isProfiled = false): string {
-  const { must, goal: goalValue } = isProfiled ? withoutLimit : figure;
-  const limit = must && `; must ${must.kind === 'least' ? '≥' : '≤'} ${must.value}`;
-  const goal = goalValue === undefined ? '' : `, goal ${goalValue}`;
-  const mark = must === undefined ? '    ' : holds(figure) ? 'ok  ' : 'FAIL';
+export function line(of: Figure, isProfiled = false): string {
+  const { name, detail, values, unit, ...limits } = of;
+  const { must, goal } = isProfiled ? {} : limits;
+  const limit =
+    must === undefined ? '' : `; must ${must.kind === 'least' ? '≥' : '≤'} ${must.value}`;
+  const wanted = goal === undefined ? '' : `, goal ${goal}`;
+  const mark = must === undefined ? '    ' : holds(of) ? 'ok  ' : 'FAIL';
   return (
-    `${mark} ${figure.name.padEnd(18)} ` +
-    `${show(median(figure.values))} ${figure.unit} (${spreadOf(figure.values)}${limit ?? ''}${goal}) ${figure.detail}`
+    `${mark} ${name.padEnd(18)} ` +
+    `${show(median(values))} ${unit} (${spreadOf(values)}${limit}${wanted}) ${detail}`
   );
 }
 

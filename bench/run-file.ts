@@ -25,7 +25,6 @@ const Run = Type.Object({
   /** The options that change what is measured. */
   options: Type.Object({
     events: Type.Optional(Type.Number()),
-    checkout: Type.Optional(Type.String()),
     threads: Type.Optional(Type.Array(Type.Number())),
   }),
   profiled: Type.Boolean(),
@@ -76,11 +75,7 @@ function textOf(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EISDIR') {
-      throw new InvalidRun('It is a folder: --checkout compares with the checkout of a version.');
-    }
-    throw new InvalidRun(`It cannot be read (${code}).`);
+    throw new InvalidRun(`It cannot be read (${(error as NodeJS.ErrnoException).code}).`);
   }
 }
 
@@ -103,7 +98,7 @@ export function numbersOf({ values }: Pick<RunFigure, 'values'>): number[] {
 
 /** The conditions of a run. */
 interface Conditions extends Pick<Run, 'machine'> {
-  readonly options: Partial<Pick<RunOptions, 'events' | 'threads' | 'checkout'>>;
+  readonly options: Partial<Pick<RunOptions, 'events' | 'threads'>>;
 }
 
 /** Returns what makes two runs hard to compare, one sentence for each. */
@@ -114,7 +109,6 @@ export function differences(before: Conditions, now: Conditions): string[] {
     platform: machine.platform,
     'version of Node': machine.node,
     '--events': String(options.events ?? 'not given'),
-    '--checkout': options.checkout ?? 'not given',
     '--threads': String(options.threads ?? 'not given'),
   });
   const ofBefore = facts(before);

@@ -1,46 +1,92 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
-import type { Tenant } from '../test/helpers/tenants.ts';
+import type { Receiver } from './child.ts';
 import { orderData } from './leat.ts';
+import { nowMs } from './proc.ts';
 
-/** Publishes numbered events at a steady rate. */
-export interface Steady {
-  /** Publishes for some seconds; returns the number of accepted events. Throws on a refusal. */
-  run(seconds: number): Promise<number>;
-  /** Returns when the request with this event began, by the machine's monotonic clock. */
-  sentAtMs(seq: number): number | undefined;
+/** Where events are posted. */
+export interface Target {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
-const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
+/** A request with one event, by the monotonic clock of the machine. */
+export interface Posted {
+  readonly sentMs: number;
+  readonly answeredMs: number;
+}
 
-/** Sends one event per request, over as many connections as needed. */
-export function createSteady(
-  { url, headers }: Pick<Tenant, 'url' | 'headers'>,
-  type: string,
-  perSecond: number,
-): Steady {
-  const sentAt = new Map<number, number>();
-  const publish = async (pool: Pool, seq: number): Promise<void> => {
-    sentAt.set(seq, nowMs());
+interface Load {
+  readonly perSecond: number;
+  readonly seconds: number;
+  readonly type?: string;
+  /** `/api/v2/events` by default. */
+  readonly path?: string;
+  /** A request that is refused counts as this long; it throws by default. */
+  readonly refusedMs?: number;
+}
+
+/** Posts numbered events, each in a request of its own, at a steady rate to the targets in turn. */
+export async function postSteadily(
+  targets: readonly Target[],
+  { perSecond, seconds, type = 'order.paid', path = '/api/v2/events', refusedMs }: Load,
+): Promise<Posted[]> {
+  const connections = Math.ceil(64 / targets.length);
+  const ways = targets.map(({ url, headers }) => ({
+    pool: new Pool(url, { connections, pipelining: 1 }),
+    headers: { ...headers },
+  }));
+  const post = async (seq: number): Promise<Posted> => {
+    const { pool, headers } = ways[seq % ways.length] ?? {};
+    if (pool === undefined) throw new Error('There is no target.');
+    const sentMs = nowMs();
     const body = JSON.stringify({ type, data: orderData(seq) });
-    const response = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
-    if (response.statusCode !== 202) throw new Error(await response.body.text());
-    await response.body.dump();
+    const response = await pool.request({ path, method: 'POST', headers: headers ?? {}, body });
+    const answeredMs = nowMs();
+    const text = await response.body.text();
+    if (response.statusCode < 300) return { sentMs, answeredMs };
+    if (refusedMs === undefined) throw new Error(text);
+    return { sentMs, answeredMs: sentMs + refusedMs };
   };
-  return {
-    run: async (seconds) => {
-      const pool = new Pool(url, { connections: 64, pipelining: 1 });
-      const total = seconds * perSecond;
-      const sending: Promise<void>[] = [];
-      const began = nowMs();
-      while (sending.length < total) {
-        const due = Math.min(total, ((nowMs() - began) / 1000) * perSecond);
-        while (sending.length < due) sending.push(publish(pool, sending.length));
-        await new Promise((resolve) => setTimeout(resolve, 1));
-      }
-      await Promise.all(sending);
-      await pool.close();
-      return total;
-    },
-    sentAtMs: (seq) => sentAt.get(seq),
-  };
+  const total = perSecond * seconds;
+  const sending: Promise<Posted>[] = [];
+  const began = nowMs();
+  while (sending.length < total) {
+    const due = Math.min(total, ((nowMs() - began) / 1000) * perSecond);
+    while (sending.length < due) sending.push(post(sending.length));
+    await sleep(1);
+  }
+  const posted = await Promise.all(sending);
+  for (const { pool } of ways) await pool.close();
+  return posted;
+}
+
+/** Returns how long each request took, in milliseconds; one that is refused counts as ten seconds. */
+export async function publishDelays(
+  target: Target,
+  load: Pick<Load, 'perSecond' | 'seconds'>,
+): Promise<number[]> {
+  const posted = await postSteadily([target], { ...load, refusedMs: 10_000 });
+  return posted.map(({ sentMs, answeredMs }) => answeredMs - sentMs);
+}
+
+/**
+ * Returns the milliseconds until the events have arrived, in the order of their numbers: from the request or
+ * from its response, before which a delivery may arrive. That counts as no delay.
+ */
+export async function arrivalDelays(
+  receiver: Receiver,
+  posted: readonly Posted[],
+  from: keyof Posted,
+): Promise<number[]> {
+  const { arrivals } = await receiver.received(posted.length);
+  const arrivedMs = new Map(arrivals);
+  return posted.map((each, seq) => Math.max(0, (arrivedMs.get(seq) ?? NaN) - each[from]));
+}
+
+/** Publishes one request; throws when it is refused. */
+export async function publish({ url, headers }: Target, body: string): Promise<void> {
+  const response = await fetch(`${url}/api/v2/events`, { method: 'POST', headers, body });
+  const text = await response.text();
+  if (response.status !== 202) throw new Error(text);
 }

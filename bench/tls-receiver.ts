@@ -1,6 +1,5 @@
 /**
- * Receivers of webhooks over TLS, each an origin of its own (a port), all in this process. It reads requests
- * straight from the socket, as `receiver.ts` does. Argument: the number of origins.
+ * Receivers of webhooks over TLS, each an origin of its own (a port), all in this process.
  *   parent → { reset: uncounted } | 'report'
  *   receiver → { ports } at first, then TlsReport
  */
@@ -8,7 +7,9 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
 import { trusted } from '../test/helpers/certificates.ts';
-import { delayMsOf, firstSeq, responseTo } from './tls-plan.ts';
+import { nowMs } from './proc.ts';
+import { readRequests, seqOf } from './requests.ts';
+import { delayMsOf, firstSeq, responseTo, streams } from './tls-plan.ts';
 
 export type TlsOrder = { readonly reset: number } | 'report';
 
@@ -18,14 +19,11 @@ export interface TlsReport {
   /** Monotonic milliseconds (shared by the processes of one machine) of the first counted one and the last. */
   readonly firstAtMs: number;
   readonly lastAtMs: number;
-  /** All requests, also later attempts. */
-  readonly requests: number;
   readonly connections: number;
 }
 
 const delivered = 'HTTP/1.1 204 No Content\r\n\r\n';
 const failed = 'HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n';
-const seqKey = '"seq":';
 
 let seen = new Set<number>();
 /** First attempts at the beginning, in which connections are made. */
@@ -33,18 +31,15 @@ let uncounted = 0;
 let report = emptyReport();
 
 function emptyReport() {
-  return { count: 0, firstAtMs: 0, lastAtMs: 0, requests: 0, connections: 0 };
+  return { count: 0, firstAtMs: 0, lastAtMs: 0, connections: 0 };
 }
 
 function take(socket: TLSSocket, request: string): void {
-  const at = request.lastIndexOf(seqKey);
-  const index =
-    Number.parseInt(request.slice(at + seqKey.length, at + seqKey.length + 12), 10) - firstSeq;
-  report.requests += 1;
+  const index = seqOf(request) - firstSeq;
   const isFirst = !seen.has(index);
   if (isFirst) {
     seen.add(index);
-    report.lastAtMs = Number(process.hrtime.bigint()) / 1e6;
+    report.lastAtMs = nowMs();
     if (report.count === uncounted) report.firstAtMs = report.lastAtMs;
     report.count += 1;
   }
@@ -59,24 +54,11 @@ function respond(socket: TLSSocket, response: string): void {
 
 function serve(socket: TLSSocket): void {
   report.connections += 1;
-  socket.setNoDelay(true);
-  socket.on('error', () => socket.destroy());
-  let pending = '';
-  socket.on('data', (chunk: Buffer) => {
-    pending = pending === '' ? chunk.toString('latin1') : pending + chunk.toString('latin1');
-    // One request at a time is under way on a connection.
-    const headEnd = pending.indexOf('\r\n\r\n');
-    if (headEnd < 0) return;
-    const length = /content-length: *(\d+)/i.exec(pending.slice(0, headEnd))?.[1];
-    if (pending.length < headEnd + 4 + Number(length ?? 0)) return;
-    const request = pending;
-    pending = '';
-    take(socket, request);
-  });
+  readRequests(socket, (request) => take(socket, request));
 }
 
 const ports: number[] = [];
-while (ports.length < Number(process.argv[2])) {
+while (ports.length < streams) {
   const server = createServer(trusted, serve).listen(0, '127.0.0.1');
   server.on('tlsClientError', (_error, socket) => socket.destroy());
   await once(server, 'listening');
