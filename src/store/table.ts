@@ -5,9 +5,10 @@ type Kind = 'integer' | 'real' | 'text' | 'bytes' | 'boolean';
 
 /**
  * A column of a table of both engines. A row need not have it when it is inserted if it may be null, has a
- * default, or is numbered automatically: {@link IsOptional}.
+ * default, or is numbered automatically: {@link IsOptional}. `Content` is what it holds of the noun of the
+ * table, see rows/fields.ts.
  */
-export interface Column<Value = unknown, IsOptional extends boolean = boolean> {
+export interface Column<Value = unknown, IsOptional extends boolean = boolean, Content = unknown> {
   readonly kind: Kind;
   readonly isNullable: boolean;
   readonly isOptional: IsOptional;
@@ -18,8 +19,11 @@ export interface Column<Value = unknown, IsOptional extends boolean = boolean> {
   readonly isLeftOut?: true;
   /** What SQLite, which has no such column, reads instead of it in a migration. */
   readonly source?: string;
-  /** Never set: carries the type of the values. */
-  readonly type?: { readonly of: Value };
+  readonly isJson?: true;
+  /** The field of the noun, where its name is not that of the column in camel case. */
+  readonly field?: string;
+  /** Never set: carries the types of the values. */
+  readonly type?: { readonly of: Value; readonly content: Content };
 }
 
 /** A table of both engines. */
@@ -35,7 +39,7 @@ export interface Table {
   readonly isLeftOut?: true;
 }
 
-const columnOf = <Value>(kind: Kind): Column<Value, false> => ({
+const columnOf = <Value, Content = Value>(kind: Kind): Column<Value, false, Content> => ({
   kind,
   isNullable: false,
   isOptional: false,
@@ -47,20 +51,27 @@ export const text = <Value extends string = string>() => columnOf<Value>('text')
 export const bytes = () => columnOf<Uint8Array>('bytes');
 export const real = () => columnOf<number>('real');
 /** A number on SQLite, which has no booleans. */
-export const boolean = () => columnOf<number | boolean>('boolean');
+export const boolean = () => columnOf<number | boolean, boolean>('boolean');
+export const json = <Content>(): Column<string, false, Content> => ({
+  ...columnOf('text'),
+  isJson: true,
+});
 /** Only these can be sealed and opened, and a rotation of the key seals them again. */
 export const sealed = () => ({ ...bytes(), isSealed: true }) as const;
 export const numbered = () => ({ ...defaulted(integer()), isNumbered: true }) as const;
 
-export const orNull = <Value>({ kind }: Column<Value>): Column<Value | null, true> => ({
-  kind,
+export const orNull = <Value, Content>(
+  column: Column<Value, boolean, Content>,
+): Column<Value | null, true, Content | undefined> => ({
+  ...column,
   isNullable: true,
   isOptional: true,
 });
-export const defaulted = <Value>(column: Column<Value>): Column<Value, true> => ({
-  ...column,
-  isOptional: true,
-});
+export const defaulted = <Value, Content>(
+  column: Column<Value, boolean, Content>,
+): Column<Value, true, Content> => ({ ...column, isOptional: true });
+export const named = <Name extends string, C extends Column>(field: Name, column: C) =>
+  ({ ...column, field }) as const;
 export const leftOut = <C extends Column>(column: C) => ({ ...column, isLeftOut: true }) as const;
 export const computed = <C extends Column>(column: C, source: string) =>
   ({ ...column, source }) as const;

@@ -1,5 +1,5 @@
-import type { AuditType } from '../core/audit-log.ts';
-import type { Replay, StreamStatus } from '../core/types.ts';
+import type { AuditDetails, AuditType } from '../core/audit-log.ts';
+import type { DeliveryOptions, Offset, Replay, StreamStatus } from '../core/types.ts';
 import { dayMs } from '../core/units.ts';
 import { accessTables } from './access-tables.ts';
 import {
@@ -8,8 +8,10 @@ import {
   computed,
   defaulted,
   integer,
+  json,
   leftOut,
   millis,
+  named,
   numbered,
   offset,
   orNull,
@@ -54,7 +56,7 @@ export const tables = {
       destination: sealed(),
       certificate_expires_at: orNull(millis()),
       certificate_reported: orNull(text()),
-      delivery: orNull(text()),
+      delivery: orNull(json<DeliveryOptions>()),
       paused_at: orNull(millis()),
       pause_reason: orNull(text()),
       filtered: defaulted(integer()),
@@ -175,12 +177,12 @@ export const tables = {
       tenant: integer(),
       stream: text(),
       id: text(),
-      from_offset: offset(),
+      from_offset: named('from', offset()),
       position: offset(),
-      to_offset: offset(),
+      to_offset: named('to', offset()),
       passed: offset(),
-      event_types: orNull(text()),
-      offsets: orNull(text()),
+      event_types: named('types', orNull(json<readonly string[]>())),
+      offsets: orNull(json<readonly Offset[]>()),
       matched: integer(),
       sent: integer(),
       failed: integer(),
@@ -344,11 +346,11 @@ export const tables = {
       at: millis(),
       type: text<AuditType>(),
       description: text(),
-      client: orNull(text()),
+      client: named('clientId', orNull(text())),
       client_name: orNull(text()),
       ip: orNull(text()),
       user_agent: orNull(text()),
-      details: text(),
+      details: json<AuditDetails>(),
       count: integer(),
     },
   },

@@ -1,8 +1,8 @@
 import type { Api } from '../../core/types.ts';
 import type { ApiStore } from '../port/apis.ts';
 import type { BoundedPage } from '../port/page.ts';
-import { carriedIn } from '../rows/carried.ts';
-import type { NewRowOf, RowOf } from '../table.ts';
+import { conversionOf } from '../rows/fields.ts';
+import type { RowOf } from '../table.ts';
 import { tables } from '../tables.ts';
 import { changesOf, columnsOf, valuesOf } from './columns.ts';
 import { boundedPage, type Command, Lock, sql, type On } from './command.ts';
@@ -22,36 +22,7 @@ export function createApiStore({ on }: On): ApiStore {
 
 type ApiRow = RowOf<typeof tables.apis>;
 const columns = columnsOf(tables.apis);
-
-function apiOf(row: ApiRow): Api {
-  return {
-    tenant: row.tenant,
-    id: row.id,
-    identifier: row.identifier,
-    name: row.name,
-    scopes: JSON.parse(row.scopes) as Api['scopes'],
-    enforcePolicies: Boolean(row.enforce_policies),
-    tokenDialect: row.token_dialect,
-    tokenLifetimeSeconds: row.token_lifetime_seconds,
-    ...carriedIn(row.carried),
-    createdAt: row.created_at,
-  };
-}
-
-function rowOf(api: Api): NewRowOf<typeof tables.apis> {
-  return {
-    tenant: api.tenant,
-    id: api.id,
-    identifier: api.identifier,
-    name: api.name,
-    scopes: JSON.stringify(api.scopes),
-    enforce_policies: api.enforcePolicies,
-    token_dialect: api.tokenDialect,
-    token_lifetime_seconds: api.tokenLifetimeSeconds,
-    carried: api.carriedJson,
-    created_at: api.createdAt,
-  };
-}
+const { fieldsOf: apiOf, cellsOf: rowOf } = conversionOf(tables.apis);
 
 /** Returns at most one: `create` refuses an identifier that is the id of another API. */
 function* get(tenant: number, idOrIdentifier: string): Command<Api | undefined> {
@@ -107,11 +78,8 @@ function* update(
     from apis where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined) return { refused: 'unknown' };
   const before = apiOf(row);
-  const { name, scopes, enforcePolicies, tokenDialect, tokenLifetimeSeconds, carriedJson } =
-    decide(before);
   const { identifier, createdAt } = before;
-  const changed = { name, scopes, enforcePolicies, tokenDialect, tokenLifetimeSeconds };
-  const updated = { tenant, id, identifier, createdAt, ...changed, ...carriedIn(carriedJson) };
+  const updated = { ...decide(before), tenant, id, identifier, createdAt };
   yield* sql.run`
     update apis set ${changesOf(tables.apis, rowOf(updated))}
     where tenant = ${tenant} and id = ${id}`;

@@ -1,6 +1,5 @@
 import {
   type AuditCount,
-  type AuditDetails,
   type AuditEntry,
   type AuditKey,
   type AuditType,
@@ -13,6 +12,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { AuditFilter, AuditLogStore } from '../port/audit-log.ts';
 import type { Page } from '../port/page.ts';
 import type { StepQuery } from '../port/upkeep.ts';
+import { conversionOf } from '../rows/fields.ts';
 import type { RowOf } from '../table.ts';
 import { tables } from '../tables.ts';
 import { columnsOf } from './columns.ts';
@@ -74,21 +74,7 @@ function compareTexts(one: { readonly id: string }, other: { readonly id: string
 
 type EntryRow = RowOf<typeof tables.audit_log>;
 
-function entryOf(row: EntryRow): RecordedEntry {
-  return {
-    tenant: row.tenant,
-    id: row.id,
-    at: row.at,
-    type: row.type,
-    description: row.description,
-    clientId: row.client ?? undefined,
-    clientName: row.client_name ?? undefined,
-    ip: row.ip ?? undefined,
-    userAgent: row.user_agent ?? undefined,
-    details: JSON.parse(row.details) as AuditDetails,
-    count: row.count,
-  };
-}
+const { fieldsOf: entryOf } = conversionOf(tables.audit_log);
 
 function* get(tenant: number, id: string): Command<RecordedEntry | undefined> {
   const [entry] = yield* entriesOf(tenant, [id]);

@@ -6,8 +6,8 @@ import type { Hint } from '../port/hints.ts';
 import type { BoundedPage, Page } from '../port/page.ts';
 import { skewMaxMs } from '../port/time.ts';
 import { lockAccess } from './access-lock.ts';
-import { carriedIn } from '../rows/carried.ts';
-import type { NewRowOf, RowOf } from '../table.ts';
+import { conversionOf } from '../rows/fields.ts';
+import type { RowOf } from '../table.ts';
 import { tables } from '../tables.ts';
 import { boundedPage, type Command, PageRead, sql, together, type On } from './command.ts';
 import { changesOf, columnsOf, valuesOf } from './columns.ts';
@@ -50,38 +50,7 @@ export function createClientStore({
 
 type ClientRow = RowOf<typeof tables.clients>;
 const columns = columnsOf(tables.clients);
-
-function clientOf(row: ClientRow): Client {
-  return {
-    tenant: row.tenant,
-    id: row.id,
-    name: row.name,
-    global: Boolean(row.global),
-    issuer: row.issuer ?? undefined,
-    secretHash: row.secret_hash ?? undefined,
-    jwks: row.jwks ?? undefined,
-    ...carriedIn(row.carried),
-    version: row.version,
-    credentialsVersion: row.credentials_version,
-    createdAt: row.created_at,
-  };
-}
-
-function rowOf(client: Client): NewRowOf<typeof tables.clients> {
-  return {
-    tenant: client.tenant,
-    id: client.id,
-    name: client.name,
-    global: client.global,
-    issuer: client.issuer,
-    secret_hash: client.secretHash,
-    jwks: client.jwks,
-    carried: client.carriedJson,
-    version: client.version,
-    credentials_version: client.credentialsVersion,
-    created_at: client.createdAt,
-  };
-}
+const { fieldsOf: clientOf, cellsOf: rowOf } = conversionOf(tables.clients);
 
 function* get(tenant: number, id: string): Command<Client | undefined> {
   const row = yield* sql.get<ClientRow>`

@@ -7,6 +7,7 @@ import {
 } from '../../core/console-session.ts';
 import type { ConsoleSessionStore, NewSession } from '../port/console-sessions.ts';
 import { skewMaxMs } from '../port/time.ts';
+import { conversionOf } from '../rows/fields.ts';
 import type { RowOf } from '../table.ts';
 import { tables } from '../tables.ts';
 import { columnsOf, valuesOf } from './columns.ts';
@@ -41,19 +42,7 @@ export function createConsoleSessionStore({ on }: On): ConsoleSessionStore {
 
 type SessionRow = RowOf<typeof tables.console_sessions>;
 const columns = columnsOf(tables.console_sessions);
-
-function sessionOf(row: SessionRow): ConsoleSession {
-  return {
-    id: row.id,
-    tenant: row.tenant,
-    role: row.role,
-    user: row.user,
-    mapping: row.mapping ?? undefined,
-    createdAt: row.created_at,
-    usedAt: row.used_at,
-    endsAt: row.ends_at,
-  };
-}
+const { fieldsOf: sessionOf } = conversionOf(tables.console_sessions, { without: ['secret_hash'] });
 
 /** A session that was used while the store's clock was ahead would last too long, so it has ended. */
 const isOpen = verbatim(`ends_at > leat_now() and used_at <= leat_now() + ${skewMaxMs}`);

@@ -3,7 +3,7 @@ import type { GrantStore } from '../port/grants.ts';
 import type { Hint } from '../port/hints.ts';
 import type { BoundedPage, Page } from '../port/page.ts';
 import { lockAccess } from './access-lock.ts';
-import { carriedIn } from '../rows/carried.ts';
+import { conversionOf } from '../rows/fields.ts';
 import type { RowOf } from '../table.ts';
 import { tables } from '../tables.ts';
 import { changesOf, columnsOf, valuesOf } from './columns.ts';
@@ -45,15 +45,7 @@ export function createGrantStore({
 
 type GrantRow = RowOf<typeof tables.grants>;
 const columns = columnsOf(tables.grants);
-
-function grantOf({ tenant, id, client, api, scope, carried }: GrantRow): Grant {
-  const scopes = JSON.parse(scope) as string[];
-  return { tenant, id, client, api, scope: scopes, ...carriedIn(carried) };
-}
-
-function rowOf({ scope, carriedJson, ...same }: Grant): GrantRow {
-  return { ...same, scope: JSON.stringify(scope), carried: carriedJson ?? null };
-}
+const { fieldsOf: grantOf, cellsOf: rowOf } = conversionOf(tables.grants);
 
 /** Returns all grants of one client, in the order of their ids. */
 export function* grantsOfClient(tenant: number, client: string): Command<Grant[]> {
@@ -155,8 +147,8 @@ function* update(
   const { client, api } = before;
   const row = yield* sql.get<{ issuer: string | null }>`
     select issuer from clients where tenant = ${tenant} and id = ${client}`;
-  const { scope, carriedJson } = decide(before, { issuer: row?.issuer ?? undefined });
-  const updated = { tenant, id, client, api, scope, ...carriedIn(carriedJson) };
+  const decided = decide(before, { issuer: row?.issuer ?? undefined });
+  const updated = { ...decided, tenant, id, client, api };
   yield* sql.run`
     update grants set ${changesOf(tables.grants, rowOf(updated))}
     where tenant = ${tenant} and id = ${id}`;

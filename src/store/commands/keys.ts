@@ -3,6 +3,7 @@ import type { SigningKey } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { KeyStore } from '../port/keys.ts';
 import { reportOnce, unlessBroken } from '../rows/broken.ts';
+import { conversionOf } from '../rows/fields.ts';
 import type { Seal } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import type { RowOf } from '../table.ts';
@@ -70,16 +71,13 @@ const titles = { signing_keys: 'Signing key', webhook_keys: 'Webhook key' } as c
 
 type KeyRow = RowOf<(typeof tables)[KeyTable]>;
 
+// The table of the other keys has the same columns.
+const { fieldsOf } = conversionOf(tables.signing_keys, { without: ['number', 'private_jwk'] });
+
 /** Returns a key as the port has it. */
 function keyOf(seal: Seal, table: KeyTable, row: KeyRow): SigningKey {
-  return {
-    tenant: row.tenant,
-    kid: row.kid,
-    privateJwk: seal.open(row.private_jwk, placeOfKey(table, row.tenant, row.kid)),
-    createdAt: row.created_at,
-    signsFrom: row.signs_from,
-    expiresAt: row.expires_at ?? undefined,
-  };
+  const privateJwk = seal.open(row.private_jwk, placeOfKey(table, row.tenant, row.kid));
+  return { ...fieldsOf(row), privateJwk };
 }
 
 function placeOfKey(table: KeyTable, tenant: number, kid: string): Place {

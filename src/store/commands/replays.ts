@@ -10,7 +10,13 @@ import type {
 } from '../port/replays.ts';
 import type { Page } from '../port/page.ts';
 import type { StepQuery } from '../port/upkeep.ts';
-import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
+import {
+  cellsOfReplay,
+  replayOf,
+  type ReplayRow,
+  type StoredReplay,
+  storedReplayOf,
+} from '../rows/replays.ts';
 import type { Run } from '../rows/runs.ts';
 import { mayBeSent, sendingOf } from '../rules/pause.ts';
 import {
@@ -23,7 +29,7 @@ import {
   sentBefore,
 } from '../rules/replay.ts';
 import { tables } from '../tables.ts';
-import { columnsOf } from './columns.ts';
+import { columnsOf, valuesOf } from './columns.ts';
 import { type Command, type On, sql, type Statement, together } from './command.ts';
 import { byReplay } from './delivery-indexes.ts';
 import { Fragment, oneOf, piece, postgresOnly, verbatim } from './dialect.ts';
@@ -70,7 +76,7 @@ function* create(
   deps: ReplayDeps,
   request: NewReplay,
 ): Command<Awaited<ReturnType<ReplayStore['create']>>> {
-  const { tenant, stream, offsets } = request;
+  const { tenant, stream } = request;
   const [run, now, running, head, oldest] = yield* together(
     lockRun(tenant, stream),
     storeNow(),
@@ -84,13 +90,7 @@ function* create(
   const log = { cursor: run.cursor, prunedTo: oldest - 1, head };
   const replay = acceptedReplay(request, log, now);
   yield* together(
-    sql.run`
-      insert into replays (tenant, stream, id, from_offset, position, to_offset, passed,
-        event_types, offsets, matched, sent, failed, status, created_at, finished_at)
-      values (${tenant}, ${stream}, ${replay.id}, ${replay.from}, ${replay.position}, ${replay.to},
-        ${replay.passed}, ${replay.types && JSON.stringify(replay.types)},
-        ${offsets && JSON.stringify(offsets)}, 0, 0, 0,
-        ${replay.status}, ${now}, ${replay.finishedAt})`,
+    sql.run`insert into replays ${valuesOf(tables.replays, cellsOfReplay(replay))}`,
     noteChanges([run]),
   );
   return { created: replayOf(replay) };

@@ -2,7 +2,7 @@ import { storedNames } from '../../core/name.ts';
 import { managementApiId, type Permission, type Role } from '../../core/types.ts';
 import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
-import { carriedIn } from '../rows/carried.ts';
+import { conversionOf } from '../rows/fields.ts';
 import type { RowOf } from '../table.ts';
 import { tables } from '../tables.ts';
 import { columnsOf, valuesOf } from './columns.ts';
@@ -32,15 +32,7 @@ export function createRoleStore({ on }: On): RoleStore {
 
 type RoleRow = RowOf<typeof tables.roles>;
 const columns = columnsOf(tables.roles);
-
-function roleOf(row: RoleRow): Role {
-  const { tenant, id, name, description, carried, created_at: createdAt } = row;
-  return { tenant, id, name, description, ...carriedIn(carried), createdAt };
-}
-
-function rowOf({ carriedJson, createdAt, ...same }: Role): RoleRow {
-  return { ...same, carried: carriedJson ?? null, created_at: createdAt };
-}
+const { fieldsOf: roleOf, cellsOf: rowOf } = conversionOf(tables.roles);
 
 function* get(tenant: number, id: string): Command<Role | undefined> {
   const row = yield* sql.get<RoleRow>`

@@ -7,7 +7,7 @@ import type { Hint } from '../port/hints.ts';
 import type { ChangeRefused, StreamDecision, StreamStore } from '../port/streams.ts';
 import { reportOnce } from '../rows/broken.ts';
 import type { Run } from '../rows/runs.ts';
-import { changesOfStream, isFiltered, streamOf, type StreamRow } from '../rows/streams.ts';
+import { cellsOfStream, isFiltered, streamOf, type StreamRow } from '../rows/streams.ts';
 import { type Changed, enabledAfter, type Enabling, noSwitch } from '../rules/enable.ts';
 import { resumedAt } from '../rules/pause.ts';
 import type { Seal } from '../seal.ts';
@@ -123,9 +123,8 @@ function* create(
     subscriptions: firstSubscription({ types, filter }),
     version: 1,
   };
-  const { id, createdAt } = created;
-  const changes = changesOfStream(created, sealerOf(deps.seal, sealing));
-  const row = { tenant, id, created_at: createdAt, ...changes };
+  const { id } = created;
+  const row = cellsOfStream(created, sealerOf(deps.seal, sealing));
   yield* together(
     keepLog(tenant),
     sql.run`insert into streams ${valuesOf(tables.streams, row)}`,
@@ -260,10 +259,10 @@ function* switched(
 }
 
 function writeStream(stream: Stream, sealer: Sealer, now: Millis): Statement<number> {
-  const changes = changesOfStream(stream, sealer);
+  const cells = cellsOfStream(stream, sealer);
   return sql.run`
-    update streams set ${changesOf(tables.streams, changes)},
-      certificate_reported = case when certificate_expires_at = ${changes.certificate_expires_at}
+    update streams set ${changesOf(tables.streams, cells)},
+      certificate_reported = case when certificate_expires_at = ${cells.certificate_expires_at}
         then certificate_reported end,
       disabled_reason = case when cast(${stream.status} as text) = 'enabled' then null
         when status = 'enabled' then 'by_hand' else disabled_reason end,

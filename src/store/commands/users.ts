@@ -5,7 +5,8 @@ import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Page } from '../port/page.ts';
 import type { UserQuery, UserSort, UserStore } from '../port/users.ts';
-import type { NewRowOf, RowOf } from '../table.ts';
+import { conversionOf } from '../rows/fields.ts';
+import type { RowOf } from '../table.ts';
 import { tables } from '../tables.ts';
 import { changesOf, columnsOf, valuesOf } from './columns.ts';
 import { type Command, engine, Lock, type On, PageRead, sql, type Statement } from './command.ts';
@@ -81,34 +82,7 @@ async function write<T extends object>(
 
 type UserRow = RowOf<typeof tables.users>;
 const columns = columnsOf(tables.users);
-
-function userOf(row: UserRow): User {
-  return {
-    tenant: row.tenant,
-    id: row.id,
-    connection: row.connection,
-    email: row.email,
-    username: row.username ?? undefined,
-    passwordHash: row.password_hash,
-    profileJson: row.profile,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  };
-}
-
-function rowOf(user: User): NewRowOf<typeof tables.users> {
-  return {
-    tenant: user.tenant,
-    id: user.id,
-    connection: user.connection,
-    email: user.email,
-    username: user.username,
-    password_hash: user.passwordHash,
-    profile: user.profileJson,
-    created_at: user.createdAt,
-    updated_at: user.updatedAt,
-  };
-}
+const { fieldsOf: userOf, cellsOf: rowOf } = conversionOf(tables.users);
 
 function* get(tenant: number, id: string, lock: Fragment = unlocked): Command<User | undefined> {
   const row = yield* sql.get<UserRow>`
@@ -274,7 +248,7 @@ function* create(user: User): Command<Awaited<ReturnType<UserStore['create']>>> 
 /** Returns whether a user is still as it was read; it stays so until the commit. */
 function* isUnchanged(before: User): Command<boolean> {
   const present = yield* get(before.tenant, before.id, forUpdate);
-  const fields = Object.keys(before) as (keyof User)[];
+  const fields = Object.keys({ ...before, ...present }) as (keyof User)[];
   return present !== undefined && fields.every((field) => present[field] === before[field]);
 }
 

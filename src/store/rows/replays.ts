@@ -1,6 +1,7 @@
 import type { Offset, Replay } from '../../core/types.ts';
 import type { RowOf } from '../table.ts';
-import type { tables } from '../tables.ts';
+import { tables } from '../tables.ts';
+import { conversionOf } from './fields.ts';
 
 /** A replay with the state that commands need. */
 export interface StoredReplay extends Replay {
@@ -17,27 +18,7 @@ export interface StoredReplay extends Replay {
 
 export type ReplayRow = RowOf<typeof tables.replays>;
 
-/** Returns a replay with the state that commands need. */
-export function storedReplayOf(row: ReplayRow): StoredReplay {
-  const { tenant, stream, id, position, passed, matched, sent, failed, status } = row;
-  return {
-    tenant,
-    stream,
-    id,
-    status,
-    from: row.from_offset,
-    matched,
-    sent,
-    failed,
-    createdAt: row.created_at,
-    finishedAt: row.finished_at ?? undefined,
-    position,
-    to: row.to_offset,
-    passed,
-    types: row.event_types === null ? undefined : (JSON.parse(row.event_types) as string[]),
-    offsets: row.offsets === null ? undefined : (JSON.parse(row.offsets) as Offset[]),
-  };
-}
+export const { fieldsOf: storedReplayOf, cellsOf: cellsOfReplay } = conversionOf(tables.replays);
 
 /** Returns a replay as the port has it. */
 export function replayOf(stored: StoredReplay): Replay {

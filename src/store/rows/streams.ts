@@ -1,19 +1,14 @@
 import type { Millis } from '../../core/clock.ts';
-import type {
-  DeliveryOptions,
-  Destination,
-  SigningSecret,
-  Stream,
-  Subscription,
-} from '../../core/types.ts';
+import type { Destination, SigningSecret, Stream, Subscription } from '../../core/types.ts';
 import { mapInSlices } from '../../core/slices.ts';
 import { selectionNow } from '../../core/subscription.ts';
 import type { ListedStream } from '../port/streams.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
-import type { ChangeOf, RowOf } from '../table.ts';
-import type { tables } from '../tables.ts';
+import type { NewRowOf, RowOf } from '../table.ts';
+import { tables } from '../tables.ts';
 import type { Seal } from '../seal.ts';
 import { unlessBroken } from './broken.ts';
+import { conversionOf } from './fields.ts';
 
 /** The columns of `streams` for searches, for the alerts that were sent, and for how a stream was disabled. */
 export const otherStreamColumns = [
@@ -33,6 +28,17 @@ export type StreamRow = Omit<RowOf<typeof tables.streams>, (typeof otherStreamCo
 
 export type ListedStreamRow = Omit<StreamRow, 'subscriptions'>;
 
+const { fieldsOf, cellsOf } = conversionOf(tables.streams, {
+  without: [
+    ...otherStreamColumns,
+    'subscriptions',
+    'destination',
+    'paused_at',
+    'pause_reason',
+    'signing_secrets',
+  ],
+});
+
 /** Returns a stream as the port has it. */
 export function streamOf(seal: Seal, row: StreamRow): Stream {
   const subscriptions = JSON.parse(row.subscriptions) as Subscription[];
@@ -44,38 +50,27 @@ function listedStreamOf(seal: Seal, row: ListedStreamRow): ListedStream {
   const open = (column: 'destination' | 'signing_secrets'): unknown =>
     JSON.parse(seal.open(row[column], placeOfStream(row, column)));
   return {
-    tenant: row.tenant,
-    id: row.id,
-    name: row.name,
-    status: row.status,
+    ...fieldsOf(row),
     destination: open('destination') as Destination,
-    ...(row.delivery === null ? {} : { delivery: JSON.parse(row.delivery) as DeliveryOptions }),
     ...pausedOf(row),
     signingSecrets: (open('signing_secrets') as StoredSecret[]).map(secretOf),
-    version: row.version,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
   };
 }
 
-/** Returns the columns with which a stream is written, except for those that never change. */
-export function changesOfStream(stream: Stream, seal: (text: string, place: Place) => Uint8Array) {
+/** Returns the columns with which a stream is written. */
+export function cellsOfStream(stream: Stream, seal: (text: string, place: Place) => Uint8Array) {
   const sealed = (column: 'destination' | 'signing_secrets', value: unknown): Uint8Array =>
     seal(JSON.stringify(value), placeOfStream(stream, column));
   return {
-    name: stream.name,
-    status: stream.status,
+    ...cellsOf(stream),
     subscriptions: JSON.stringify(stream.subscriptions),
     filtered: isFiltered(stream),
     destination: sealed('destination', stream.destination),
     certificate_expires_at: stream.destination.clientCertificate?.expiresAt,
-    delivery: stream.delivery && JSON.stringify(stream.delivery),
     paused_at: stream.paused?.at,
     pause_reason: stream.paused?.reason,
     signing_secrets: sealed('signing_secrets', stream.signingSecrets),
-    version: stream.version,
-    updated_at: stream.updatedAt,
-  } satisfies ChangeOf<typeof tables.streams>;
+  } satisfies NewRowOf<typeof tables.streams>;
 }
 
 /** Returns 1 for a stream that has a filter now. */
