@@ -122,9 +122,9 @@ function fromHtml(text: string): string {
 
 const named = new Map(Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }));
 
-/** RFC 4648 sections 4 and 5, also in lines. */
+/** RFC 4648 sections 4 and 5, also in lines, which may be indented. */
 function fromBase64(text: string, start: number): string {
-  return decodedRuns(text.replaceAll(/[\r\n]/g, ''), /[a-z0-9+/_-]{11,}/gi, 'base64', start);
+  return decodedRuns(text.replaceAll(/[\r\n]\s*/g, ''), /[a-z0-9+/_-]{11,}/gi, 'base64', start);
 }
 
 /** RFC 4648 section 8, also with `:`, `-` or white space between. */

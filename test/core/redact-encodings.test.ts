@@ -159,6 +159,7 @@ describe('redact in encoded bytes', () => {
       '.NET escapes plus signs': encoded.replaceAll('+', '\\u002B'),
       'in a query': encodeURIComponent(encoded),
       'MIME lines': encoded.replaceAll(/.{8}/g, '$&\r\n'),
+      'lines of YAML': encoded.replaceAll(/.{8}/g, '$&\n  '),
       'MIME lines in JSON': encoded.replaceAll(/.{8}/g, '$&\\r\\n'),
       JSON: Buffer.from(JSON.stringify({ user: 'ada', secret })).toString('base64'),
       'Basic credentials': Buffer.from(`ada:${secret}`).toString('base64url'),
