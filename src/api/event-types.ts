@@ -2,6 +2,7 @@ import { issuerOf } from '../auth/issuer.ts';
 import { catalogue } from '../core/catalogue.ts';
 import { formatTime } from '../core/date.ts';
 import { sampleData } from '../core/samples.ts';
+import { dayMs } from '../core/units.ts';
 import { parseKept } from '../core/verbatim.ts';
 import { eventTypes, eventTypesQuery, type EventTypesShown } from '../schemas/event-types.ts';
 import { compile, eventType } from '../schemas/schema.ts';
@@ -44,7 +45,8 @@ export function eventTypeOperations({ store, settings }: EventTypesDeps): Operat
         const further = catalogue.filter((type) => after === undefined || type > after);
         const names = [...new Set([...seen.keys(), ...further])].toSorted(byCode);
         const issuer = issuerOf(tenant.domain, settings.plainHttp(tenant.domain));
-        const facts = { now, service: settings.serviceName, issuer };
+        // The same all day, as the ETag of the response is.
+        const facts = { now: now - (now % dayMs), service: settings.serviceName, issuer };
         const types = names.slice(0, take).map((type): EventTypesShown['types'][number] => {
           const { at, body } = seen.get(type) ?? {};
           return {

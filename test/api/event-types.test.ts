@@ -56,6 +56,14 @@ describe('GET /event-types', () => {
     }
   });
 
+  test('samples are the same all day, so that what has not changed is 304', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const first = await fixture.send('GET', '/event-types');
+    fixture.auth.clock.move(1000);
+    const known = { 'if-none-match': first.headers.get('etag') ?? '' };
+    assert.equal((await fixture.send('GET', '/event-types', undefined, known)).status, 304);
+  });
+
   test('own types come with the data of their newest event, predefined ones with when they were seen', async (t) => {
     const fixture = await openFixtureFor(t);
     await publish(fixture, 'order.paid', { n: 1 });
