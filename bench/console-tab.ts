@@ -30,7 +30,7 @@ interface Press {
 }
 
 const heading = '#page h1';
-const rows = '#page .table-frame, #page .skeleton';
+const rows = '#page .table-frame, #page .skeleton, #page .delivery-head';
 /** Below the head and the tabs. */
 const tabContent = '#page > :not(.page-head, nav)';
 /** Buttons that ask first. */
@@ -41,18 +41,15 @@ const presses: readonly Press[] = [
   { name: 'next page', on: '#page a[rel=next]', part: rows },
   { name: 'row', on: '#page tbody a', part: `${heading}, ${rows}` },
   { name: 'sort', on: '#page th a[href*="sort=-"]', part: rows },
-  { name: 'status', on: '#page a[href*="statuses=failing"]:not([aria-current])', part: rows },
-  { name: 'one by one', on: '#page a[href*="view=list"]:not([aria-current])', part: rows },
+  { name: 'status', on: '#page a[href*="statuses=failing"]', part: rows },
+  { name: 'one by one', on: '#page a[href*="view=list"]', part: rows },
   { name: 'filter', on: '#page:has(tbody) label select', key: 'ArrowDown', part: rows },
-  { name: 'tab', on: '#page nav.tabs a:not([aria-current])', part: tabContent },
-  {
-    name: 'window',
-    on: '#page a[href*="window=week"]:not([aria-current])',
-    part: '#page .sums, #page .chart',
-  },
+  { name: 'tab', on: '#page nav.tabs a', part: tabContent },
+  { name: 'window', on: '#page a[href*="window=week"]', part: '#page .sums, #page .chart' },
   { name: 'form', on: '#page a[href$="edit=yes"]', part: '#page form' },
   { name: 'letter', on: '#page form:has(.save-bar) input', key: 'x', part: '.save-bar' },
   { name: 'dialog', on: `#page button:text-matches("^(${asking})")`, part: 'dialog[open]' },
+  { name: 'publish', on: '#page button:text-is("Publish")', part: '#page form' },
   { name: 'choice', on: '#page .chosen input', part: '#page .chosen' },
   { name: 'payload', on: '#page button[aria-expanded]', part: '#page .event-search' },
 ];
@@ -84,7 +81,7 @@ export async function measurePage(
   let warm = await view(page, url);
   const feedback = new Map<string, number>();
   for (const press of presses) {
-    if ((await page.locator(press.on).count()) === 0) continue;
+    if ((await pressable(page, press).count()) === 0) continue;
     feedback.set(press.name, await pressOn(page, press));
     // The next press begins with the page as it was.
     warm = await view(page, url);
@@ -104,10 +101,15 @@ async function view(page: Page, url: string): Promise<number> {
 /** A person looks at a page first; meanwhile the console reads the files of other pages. */
 const beforePressSeconds = 2;
 
+/** What is chosen already shows nothing. */
+const pressable = (page: Page, { on }: Press) =>
+  page.locator(on).and(page.locator(':not([aria-current]):visible'));
+
 /** Presses something on the page and returns the time until that was seen. */
-async function pressOn(page: Page, { on, key, part, name }: Press): Promise<number> {
+async function pressOn(page: Page, press: Press): Promise<number> {
+  const { key, part, name } = press;
   await wait(beforePressSeconds);
-  const pressed = page.locator(on).first();
+  const pressed = pressable(page, press).first();
   // As somebody does who presses it: what it acts on is seen then.
   await pressed.evaluate(intoView);
   if (key !== undefined) await pressed.focus();
@@ -122,14 +124,14 @@ function intoView(element: { scrollIntoView(options: object): void }): void {
 
 /**
  * Runs in the page before its scripts. The first view is over at the first frame in which nothing of the page still
- * loads; feedback is the first frame after a press in which something on the screen differs within a part.
+ * loads, and no error stands in its place; feedback is the first frame after a press in which something on the screen differs within a part.
  */
 function stopwatch(path: string): string {
   return `
   const isHere = () =>
     location.pathname === ${JSON.stringify(path)} &&
     document.querySelector(${JSON.stringify(contentSelectors.signedIn)}) !== null &&
-    document.querySelector('.chart:not(:has(.uplot))') === null;
+    document.querySelector('.chart:not(:has(.uplot)), #page [role=alert]') === null;
   const watch = () => {
     if (isHere()) window.firstViewMs = performance.now();
     else requestAnimationFrame(watch);

@@ -80,16 +80,15 @@ interface Client {
 async function fill(store: Store, port: number, progress: Progress): Promise<Client> {
   const now = systemClock.now();
   const streams = async (tenant: number): Promise<void> => {
-    const types = (index: number): string[] => [index === 0 ? 'order.paid' : 'order.sent'];
     const all = Array.from({ length: streamsPerTenant }, (_, index) => ({
       tenant,
-      types: types(index),
+      types: [index === 0 ? 'order.paid' : 'order.sent'],
     }));
     await addStreams(store, port, all);
   };
   let made = 2;
   const makeNext = async (): Promise<void> => {
-    while (made < tenants) {
+    while (made <= tenants) {
       const number = made++;
       if (number % 500 === 0) progress(`filling: ${number} of ${tenants} tenants`);
       const named = { name: `t${number}`, domain: `t${number}.example.com` };
