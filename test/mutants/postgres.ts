@@ -85,7 +85,7 @@ export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: a cursor that passes a change its owner has not seen',
     file: 'store/commands/runs.ts',
-    before: 'const cursor = Math.min(request.cursor, limits[index] ?? Infinity);',
+    before: 'const cursor = Math.min(request.cursor, limits.get(key) ?? Infinity);',
     after: 'const { cursor } = request;',
     killedBy: contract('unseen change: raiseCursors raises the cursor only up to the change'),
   },

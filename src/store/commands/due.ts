@@ -6,7 +6,7 @@ import { deliveredEventOf } from '../rows/delivered-event.ts';
 import type { Run } from '../rows/runs.ts';
 import { chooseDue } from '../rules/due.ts';
 import { sendingOf, sentKinds } from '../rules/pause.ts';
-import { type Command, engine, type LocatedRow, sql, together } from './command.ts';
+import { type Command, engine, type LocatedRow, sql, type Statement, together } from './command.ts';
 import { byDue, byOrder, byReplay } from './delivery-indexes.ts';
 import {
   Fragment,
@@ -84,15 +84,29 @@ function* dueRows(
   requests: readonly EligibleRequest[],
   now: Millis,
 ): Command<ReadonlyMap<string, readonly DueRow[]>> {
-  if (requests.length === 0) return new Map();
-  const takeMax = Math.max(...requests.map(({ take }) => take)) + 1;
+  const groups = Map.groupBy(requests, ({ take }) => 2 ** Math.ceil(Math.log2(Math.max(1, take))));
+  const lists = yield* together(
+    ...[...groups].map(([take, some]) => rowLists(some, take + 1, now)),
+  );
+  return new Map(lists.flat().map((row) => [streamKeyOf(row), rowsOf(row)]));
+}
+
+/**
+ * Reads up to as many rows of each list for requests that take about the same number: one that takes many
+ * must not make all others read as many.
+ */
+function rowLists(
+  requests: readonly EligibleRequest[],
+  takeMax: number,
+  now: Millis,
+): Statement<RowLists[]> {
   const asked = requests.map(({ tenant, stream, longestWaitMs, kinds }) => [
     tenant,
     stream,
     now + longestWaitMs,
     kinds.join(','),
   ]);
-  const lists = yield* sql.all<RowLists>`
+  return sql.all`
     select r.tenant, r.stream, (
         select cast(${jsonList}(${rowAsJson}) as text) from (
           select * from deliveries ${byDue}
@@ -111,7 +125,6 @@ function* dueRows(
           order by due_at, event_id limit ${takeMax}) as d) as late
     from ${listedRows(asked)}
     join runs r on r.tenant = cast(listed.value ->> 0 as integer) and r.stream = listed.value ->> 1`;
-  return new Map(lists.map((row) => [streamKeyOf(row), rowsOf(row)]));
 }
 
 const rowAsJson = perDialect({
@@ -176,19 +189,18 @@ interface Claim {
 
 /** Parks rows until their leases end. Returns them with the bodies of their events, by {@link keyOf}. */
 function* park(claims: readonly Claim[], now: Millis): Command<ReadonlyMap<string, LocatedRow>> {
-  const parked: LocatedRow[] = [];
-  for (const [leaseMs, some] of Map.groupBy(claims, ({ request }) => request.leaseMs)) {
-    const rows = some.flatMap(({ taken }) => taken);
-    if (rows.length === 0) continue;
-    parked.push(
-      ...(yield* sql.all<LocatedRow>`
+  const taking = claims.filter(({ taken }) => taken.length > 0);
+  const groups = Map.groupBy(taking, ({ request }) => request.leaseMs);
+  const parked = yield* together(
+    ...[...groups].map(
+      ([leaseMs, some]) => sql.all<LocatedRow>`
         update deliveries set state = 'parked', due_at = ${now + leaseMs}
-        where (tenant, stream, event_id) in ${amongRows(rows)}
-        returning tenant, stream, event_id, "offset", body, trace ${dayOfEvent}`),
-    );
-  }
+        where (tenant, stream, event_id) in ${amongRows(some.flatMap(({ taken }) => taken))}
+        returning tenant, stream, event_id, "offset", body, trace ${dayOfEvent}`,
+    ),
+  );
   // The runs of the rows are locked, so no body is removed at the same time.
-  const complete = yield* engine.withBodies(parked);
+  const complete = yield* engine.withBodies(parked.flat());
   return new Map(complete.map((row) => [keyOf(row), row]));
 }
 

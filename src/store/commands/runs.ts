@@ -67,11 +67,12 @@ export function* raiseCursors(
   cursors: readonly CursorRaise[],
 ): Command<Offset[]> {
   const limits = yield* cursorLimits(before, cursors);
-  const raised = cursors.map((request, index) => {
-    const run = before.get(streamKeyOf(request));
+  const raised = cursors.map((request) => {
+    const key = streamKeyOf(request);
+    const run = before.get(key);
     const isTheirs = run?.epoch === request.epoch && run.run === request.run && run.owner !== null;
     if (run === undefined || !isTheirs) return undefined;
-    const cursor = Math.min(request.cursor, limits[index] ?? Infinity);
+    const cursor = Math.min(request.cursor, limits.get(key) ?? Infinity);
     return cursor > run.cursor ? { ...run, cursor } : run;
   });
   const changed = raised.flatMap((run) =>
@@ -90,24 +91,25 @@ export function* lockRaised(
   return { run: before.get(streamKeyOf(raise)), cursor };
 }
 
-/** Returns how far each node may raise the cursor, which works with a version of the stream. */
+/** Returns how far each node may raise the cursor that works with an earlier version of its stream. */
 function* cursorLimits(
   runs: ReadonlyMap<string, Run>,
   cursors: readonly CursorRaise[],
-): Command<(Offset | undefined)[]> {
-  const limits: (Offset | undefined)[] = [];
-  for (const { version, ...ref } of cursors) {
+): Command<ReadonlyMap<string, Offset | undefined>> {
+  const changed = cursors.filter((ref) => {
     const run = runs.get(streamKeyOf(ref));
-    limits.push(run === undefined || run.version === version ? undefined : yield* changeAfter(run));
-  }
-  return limits;
-}
-
-/** Returns the offset up to which the subscriptions of a stream are those of its cursor. */
-function* changeAfter({ tenant, stream, cursor }: Run): Command<Offset | undefined> {
-  const row = yield* sql.get<{ subscriptions: string }>`
-    select subscriptions from streams where tenant = ${tenant} and id = ${stream}`;
-  return firstChangeFrom(JSON.parse(row?.subscriptions ?? '[]') as Subscription[], cursor);
+    return run !== undefined && run.version !== ref.version;
+  });
+  if (changed.length === 0) return new Map();
+  const rows = yield* sql.all<StreamRef & { readonly subscriptions: string }>`
+    select tenant, id as stream, subscriptions from streams where (tenant, id) in ${amongStreams(changed)}`;
+  return new Map(
+    rows.map((row) => {
+      const subscriptions = JSON.parse(row.subscriptions) as Subscription[];
+      const key = streamKeyOf(row);
+      return [key, firstChangeFrom(subscriptions, runs.get(key)?.cursor ?? 0)];
+    }),
+  );
 }
 
 /** Records that streams were changed: their owners have to read them again. */
