@@ -58,15 +58,30 @@ export interface Commands {
   /**
    * Runs a command in one transaction. PostgreSQL runs it again after a deadlock, so it must change
    * nothing but the store.
-   *
-   * @param length characters that it writes, where these may be many
    */
-  transact<T>(durability: Durability, command: () => Command<T>, length?: number): Promise<T>;
+  transact<T>(durability: Durability, command: () => Command<T>, last?: LastStep<T>): Promise<T>;
   /**
    * Runs a command that only reads. Each statement sees what is committed when it starts. A page does not
    * compile: it runs on {@link Purposes.lists}.
    */
   read<T>(command: Command<T> & NoPage<T>): Promise<T>;
+}
+
+/**
+ * What a transaction does last: it appends to a log, and other appends to that wait from then on until the
+ * commit.
+ */
+export interface LastStep<T> {
+  /** Characters that the whole transaction writes, which may be many. */
+  readonly length: number;
+  run(result: T): Command<void>;
+}
+
+/** Returns a command with its last step. */
+export function* toEnd<T>(command: Command<T>, last: LastStep<T> | undefined): Command<T> {
+  const result = yield* command;
+  if (last !== undefined) yield* last.run(result);
+  return result;
 }
 
 /** Returns connections whose changes by a client or an operator run within `around`, in one transaction. */
@@ -77,7 +92,7 @@ export function aroundChanges(
   const { read, transact } = on.commands;
   const changing: Commands = {
     read,
-    transact: (durability, command, length) => transact(durability, () => around(command), length),
+    transact: (durability, command, last) => transact(durability, () => around(command), last),
   };
   return { ...on, commands: changing };
 }

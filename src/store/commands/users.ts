@@ -28,31 +28,49 @@ export function createUserStore(deps: UserDeps): UserStore {
     byEmail: (tenant, email) => lists.read(byEmail(tenant, email)),
     list: (tenant, query) => lists.read(list(tenant, query)),
     listFrom: (tenant, page) => lists.read(listFrom(tenant, page)),
-    create: async (user, event) =>
-      (await write(deps, user, event, () => create(user))) ?? duplicate,
+    create: (user, event) =>
+      userChanges.run(
+        keyOf(user),
+        async () => (await write(deps, user, event, () => create(user))) ?? duplicate,
+      ),
     update: (tenant, id, decide) =>
-      userChanges.run(`${tenant} ${id}`, async () => {
-        for (;;) {
-          const before = await read(get(tenant, id));
-          if (before === undefined) return unknown;
-          const decision = await decide(before);
-          if ('refused' in decision) return decision;
-          const { createdAt, connection } = before;
-          const after = { ...decision.after, tenant, id, connection, createdAt };
-          const changed = await write(deps, after, decision.event, () => update(before, after));
-          if (changed !== undefined) return changed;
-        }
+      decided(deps, { tenant, id }, async (before) => {
+        if (before === undefined) return refuse(deps, { tenant, id }, before, unknown);
+        const decision = await decide(before);
+        if ('refused' in decision) return refuse(deps, before, before, decision);
+        const { createdAt, connection } = before;
+        const after = { ...decision.after, tenant, id, connection, createdAt };
+        return write(deps, after, decision.event, () => update(before, after));
       }),
-    delete: (tenant, id, emit) =>
-      userChanges.run(`${tenant} ${id}`, async () => {
-        for (;;) {
-          const before = await read(get(tenant, id));
-          if (before === undefined) return false;
-          const removed = await write(deps, before, emit(before), () => remove(before));
-          if (removed !== undefined) return true;
-        }
-      }),
+    delete: async (tenant, id, emit) => {
+      const result = await decided(deps, { tenant, id }, async (before) =>
+        before === undefined
+          ? refuse(deps, { tenant, id }, before, unknown)
+          : write(deps, before, emit(before), () => remove(before)),
+      );
+      return 'removed' in result;
+    },
   };
+}
+
+type UserKey = Pick<User, 'tenant' | 'id'>;
+
+function keyOf({ tenant, id }: UserKey): string {
+  return `${tenant} ${id}`;
+}
+
+/** Decides on a user as it is, and again while another node changes it meanwhile. */
+function decided<T>(
+  { on, userChanges }: UserDeps,
+  key: UserKey,
+  decide: (before: User | undefined) => Promise<T | undefined>,
+): Promise<T> {
+  return userChanges.run(keyOf(key), async () => {
+    for (;;) {
+      const result = await decide(await on.commands.read(get(key.tenant, key.id)));
+      if (result !== undefined) return result;
+    }
+  });
 }
 
 /**
@@ -66,18 +84,27 @@ async function write<T extends object>(
   change: () => Command<T | undefined>,
 ): Promise<T | undefined> {
   let written: readonly LogEvent[] = [];
-  const result = await on.commands.transact(
-    'confirmed',
-    function* () {
-      const changed = yield* change();
+  const result = await on.commands.transact('confirmed', change, {
+    length: profileJson.length + event.body.length,
+    *run(changed) {
       const isWritten = changed !== undefined && !('refused' in changed);
       written = isWritten ? yield* engine.append(tenant, [event]) : [];
-      return changed;
     },
-    profileJson.length + event.body.length,
-  );
+  });
   if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
   return result;
+}
+
+/** Returns a refusal once what it was decided from is durable; `undefined` as {@link write} does. */
+function refuse<T>(
+  { on }: UserDeps,
+  key: UserKey,
+  before: User | undefined,
+  refusal: T,
+): Promise<T | undefined> {
+  return on.commands.transact('confirmed', function* () {
+    return (yield* isUnchanged(key, before)) ? refusal : undefined;
+  });
 }
 
 type UserRow = RowOf<typeof tables.users>;
@@ -246,10 +273,11 @@ function* create(user: User): Command<Awaited<ReturnType<UserStore['create']>>> 
 }
 
 /** Returns whether a user is still as it was read; it stays so until the commit. */
-function* isUnchanged(before: User): Command<boolean> {
-  const present = yield* get(before.tenant, before.id, forUpdate);
+function* isUnchanged({ tenant, id }: UserKey, before: User | undefined): Command<boolean> {
+  const present = yield* get(tenant, id, forUpdate);
+  if (before === undefined || present === undefined) return before === present;
   const fields = Object.keys({ ...before, ...present }) as (keyof User)[];
-  return present !== undefined && fields.every((field) => present[field] === before[field]);
+  return fields.every((field) => present[field] === before[field]);
 }
 
 function* update(
@@ -257,7 +285,7 @@ function* update(
   after: User,
 ): Command<{ updated: User } | { refused: 'duplicate' } | undefined> {
   const { tenant, id, email, username } = after;
-  if (!(yield* isUnchanged(before))) return undefined;
+  if (!(yield* isUnchanged(before, before))) return undefined;
   const isRenamed = email !== before.email || username !== before.username;
   if (isRenamed && (yield* clashes(after, before))) return duplicate;
   yield* sql.run`
@@ -268,7 +296,7 @@ function* update(
 
 function* remove(before: User): Command<{ readonly removed: User } | undefined> {
   const { tenant, id } = before;
-  if (!(yield* isUnchanged(before))) return undefined;
+  if (!(yield* isUnchanged(before, before))) return undefined;
   yield* sql.run`delete from users where tenant = ${tenant} and id = ${id}`;
   yield* sql.run`delete from role_users where tenant = ${tenant} and "user" = ${id}`;
   return { removed: before };

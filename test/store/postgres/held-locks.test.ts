@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { waitFor } from '../../helpers/wait.ts';
-import { addTenant, failed, fixtureOf, waitRule } from '../contract/fixture.ts';
+import { newEntry } from '../contract/audit-log.ts';
+import { addTenant, failed, fixtureOf, newEvent, waitRule } from '../contract/fixture.ts';
+import { newUser } from '../contract/users.ts';
 import { newDatabase, openUrl } from '../engines.ts';
 
 const leaseMs = 60_000;
@@ -108,6 +110,20 @@ describe('PostgreSQL: a transaction of a node that waits for a lock', () => {
     const request = { claim: 1, take: 9, ...waitRule };
     assert.equal((await other.ownership.claim(joined, request)).length, 1);
     assert.deepEqual(await fixture.store.ownership.claim(node, { ...request, claim: 2 }), []);
+  });
+
+  test('a change of a user that waits to be recorded holds no append', async (t) => {
+    const { fixture, hold } = await opened(t);
+    const { store, tenant } = fixture;
+    const lock = await hold('audit_log');
+    const { users } = store.recording(newEntry(tenant));
+    const creating = users.create(newUser(tenant, 'ada'), newEvent());
+    await lock.untilWaited();
+    const [first] = await fixture.publish('user.created');
+    assert.equal(first?.offset, 1);
+    await lock.release();
+    assert.ok('created' in (await creating));
+    assert.equal(await store.log.head(tenant), 2);
   });
 });
 

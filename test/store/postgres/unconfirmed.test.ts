@@ -7,6 +7,7 @@ import { waitFor } from '../../helpers/wait.ts';
 import { newApi } from '../contract/apis.ts';
 import { newClient } from '../contract/clients.ts';
 import { addTenant, newEvent, newStream, start } from '../contract/fixture.ts';
+import { newUser } from '../contract/users.ts';
 import { openUrl } from '../engines.ts';
 
 /**
@@ -43,12 +44,14 @@ describe('PostgreSQL: a commit that no synchronous standby has confirmed', () =>
     await store.clients.create(newClient(tenant, 'machine'));
     await store.apis.create(newApi(tenant, 'api'));
     await store.grants.create({ tenant, id: 'grant', client: 'machine', api: 'api', scope: [] });
+    await store.users.create(newUser(tenant, 'ada'), newEvent());
     await loseStandby(url);
     for (const command of [
       () => store.streams.delete(tenant, stream.id),
       () => store.grants.delete(tenant, 'grant'),
       () => store.apis.delete(tenant, 'api'),
       () => store.clients.delete(tenant, 'machine'),
+      () => store.users.delete(tenant, 'leat|ada', () => newEvent()),
     ]) {
       await isCutShort(url, command);
       await isCutShort(url, command);

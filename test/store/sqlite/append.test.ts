@@ -49,6 +49,13 @@ describe('an append on SQLite', () => {
     disk.release();
   });
 
+  test('close: waits for a large user that is being created', async (t) => {
+    const { store, tenant } = await openOn(t);
+    const user = { ...newUser(tenant), profileJson: JSON.stringify({ text: 'a'.repeat(2 ** 17) }) };
+    const [created] = await Promise.all([store.users.create(user, newEvent()), store.close()]);
+    assert.deepEqual(created, { created: user });
+  });
+
   test('append: events of large changes of a user are in the file when the changes resolve', async (t) => {
     const { store, tenant, file } = await openOn(t);
     const hasText = (text: string) => readFileSync(file).includes(text.repeat(1000));

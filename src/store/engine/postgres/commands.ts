@@ -5,6 +5,7 @@ import {
   inEngine,
   isCommand,
   isList,
+  type LastStep,
   Lock,
   LockTimeout,
   type PageQuery,
@@ -13,6 +14,7 @@ import {
   type Statement,
   type Step,
   type StepsOn,
+  toEnd,
 } from '../../commands/command.ts';
 import { createWriter } from '../../commands/dialect.ts';
 import { type BoundedRows, rowBytes } from '../../rows/bounded.ts';
@@ -31,9 +33,13 @@ export type Comparing = Pick<StoreIdentity, 'transact' | 'compared'>;
  */
 export function createCommands(db: Database, identity: Comparing) {
   return {
-    transact: <T>(durability: Durability, command: () => Command<T>): Promise<T> =>
+    transact: <T>(
+      durability: Durability,
+      command: () => Command<T>,
+      last?: LastStep<T>,
+    ): Promise<T> =>
       identity.transact(db, durability === 'settling' ? 'durable' : durability, (tx) =>
-        run(tx, command()),
+        run(tx, toEnd(command(), last)),
       ),
     read: <T>(command: Command<T>): Promise<T> =>
       db.bounded(async () => {

@@ -16,6 +16,7 @@ import {
   type Statement,
   type Step,
   type StepsOn,
+  toEnd,
 } from '../../commands/command.ts';
 import { createWriter } from '../../commands/dialect.ts';
 import { type BoundedRows, readPieces } from '../../rows/bounded.ts';
@@ -50,10 +51,10 @@ const synced = {
 /** Runs commands synchronously, except that a large page is read in pieces (see bounded.ts). */
 export function createCommands(db: Database, walRoom: WalRoom): Commands {
   return {
-    transact: async (durability, command, length = 0) => {
-      if (length > 0) await walRoom.make(length);
-      const result = db.transact(synced[durability], () => run(db, command()));
-      if (length > 0) await walRoom.clear();
+    transact: async (durability, command, last) => {
+      if (last !== undefined) await walRoom.make(last.length);
+      const result = db.transact(synced[durability], () => run(db, toEnd(command(), last)));
+      if (last !== undefined) await walRoom.clear();
       return result;
     },
     read: async (command) => {
