@@ -98,7 +98,8 @@ async function bundleEntries(
 
 /** Copies the files that are not modules: `src/core/asset.ts` reads them by name. */
 async function copyAssets(folder: URL): Promise<void> {
-  for (const path of await glob(['store/engine/*/migrations/*.sql', 'api/reference/*'], sources)) {
+  const migrations = ['store/migrations/*.sql', 'store/engine/*/migrations/*.sql'];
+  for (const path of await glob([...migrations, 'api/reference/*'], sources)) {
     if (!path.endsWith('.ts')) await copyFileTo(new URL(path, sources), new URL(path, folder));
   }
   for (const path of await glob(['console.html*', 'assets/*'], built)) {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { AssetFolder } from '../core/asset.ts';
+import { type AssetFolder, assetFolder } from '../core/asset.ts';
 import { StartRefused } from '../core/errors.ts';
 
 /**
@@ -157,24 +157,33 @@ export interface MigrationDriver {
   adopt(baseline: Migration, last: AppliedMigration, state: SchemaState): void | Promise<void>;
 }
 
+/** Returns the migrations of an engine: those of both engines, and its own. */
+export function migrationsOf(engine: 'postgres' | 'sqlite'): Migration[] {
+  return readMigrations([
+    assetFolder('store/migrations/'),
+    assetFolder(`store/engine/${engine}/migrations/`),
+  ]);
+}
+
 /**
- * Reads the migrations of a folder: `NNNN_name.sql`, numbered from that of the first without a gap.
- * Throws when there is another file, or when a number is missing or used twice: that is a broken
- * installation.
+ * Reads the migrations of some folders, `NNNN_name.sql`, in the order of their numbers. A number is missing
+ * where only the other engine has a migration. Throws when there is another file, or when a number is used
+ * twice: that is a broken installation.
  */
-export function readMigrations(folder: AssetFolder): Migration[] {
-  const files = folder.names();
-  const first = numberOf(files[0] ?? '');
-  return files.map((file, index) => {
-    const number = first + index;
-    const digits = String(number).padStart(4, '0');
-    if (!file.startsWith(`${digits}_`) || !file.endsWith('.sql')) {
-      throw new StartRefused(`${file} in ${folder.name} is not migration ${digits}_<name>.sql`);
+export function readMigrations(folders: readonly AssetFolder[]): Migration[] {
+  const files = folders.flatMap((folder) => folder.names().map((file) => ({ folder, file })));
+  const inOrder = files.toSorted((one, other) => (one.file < other.file ? -1 : 1));
+  return inOrder.map(({ folder, file }, index) => {
+    const number = numberOf(file);
+    if (!/^\d{4}_\w+\.sql$/.test(file) || number === numberOf(inOrder[index - 1]?.file ?? '')) {
+      throw new StartRefused(
+        `${file} in ${folder.name} is not NNNN_<name>.sql with a number of its own`,
+      );
     }
     const sql = folder.read(file).toString('utf8');
     const declared = /^-- oldest that may run: ([0-9]{4})\n/.exec(sql)?.[1];
     const oldestThatMayRun = declared === undefined ? number : Number(declared);
-    if (oldestThatMayRun > number || oldestThatMayRun < first) {
+    if (oldestThatMayRun > number) {
       throw new StartRefused(`${file} in ${folder.name} names no earlier migration as the oldest`);
     }
     return {

@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { words } from '../../src/core/words.ts';
+import { migrationsOf } from '../../src/store/migrate.ts';
 import { retiredIn, retiredNamesIn } from '../helpers/vocabulary.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -26,9 +27,7 @@ describe('retired names', () => {
 
   test('tables and columns: none has a retired word', () => {
     const db = new DatabaseSync(':memory:');
-    for (const path of files.filter((file) => file.includes('/sqlite/migrations/'))) {
-      db.exec(read(path));
-    }
+    for (const { sql } of migrationsOf('sqlite')) db.exec(sql);
     const names = db
       .prepare(
         `select t.name as "table", c.name as "column"

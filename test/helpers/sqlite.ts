@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import { assetFolder } from '../../src/core/asset.ts';
-import { migrate, readMigrations } from '../../src/store/migrate.ts';
+import { migrate, migrationsOf } from '../../src/store/migrate.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createSeal } from '../../src/store/seal.ts';
 import { openConnection } from '../../src/store/engine/sqlite/connection.ts';
@@ -50,7 +49,7 @@ function emptyTables(): Promise<Uint8Array> {
 async function createTables(): Promise<Uint8Array> {
   const connection = openConnection(memory);
   try {
-    const migrations = readMigrations(assetFolder('store/engine/sqlite/migrations/'));
+    const migrations = migrationsOf('sqlite');
     await migrate(migrationDriver(connection, memory.path), migrations);
     return connection.serialize();
   } finally {

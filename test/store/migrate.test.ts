@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { assetFolder, folderAt } from '../../src/core/asset.ts';
+import { type AssetFolder, folderAt } from '../../src/core/asset.ts';
 import { StartRefused } from '../../src/core/errors.ts';
-import { migrate, readMigrations, type Migration } from '../../src/store/migrate.ts';
+import { migrate, type Migration, migrationsOf, readMigrations } from '../../src/store/migrate.ts';
 import { migrationDriver } from '../../src/store/engine/sqlite/schema.ts';
 
 const first = 'create table a (x integer) strict';
@@ -16,7 +16,7 @@ const second = 'create table b (x integer) strict; insert into b values (1), (2)
 describe('migrate', () => {
   test('migrate: applies missing migrations in order, once', async (t) => {
     const { driver, connection } = openDatabase(t);
-    const two = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
+    const two = madeMigrations(t, { '0001_a.sql': first, '0002_b.sql': second });
     assert.deepEqual(await migrate(driver, two.slice(0, 1)), ['0001_a']);
     assert.deepEqual(await migrate(driver, two), ['0002_b']);
     assert.deepEqual(await migrate(driver, two), []);
@@ -26,7 +26,7 @@ describe('migrate', () => {
 
   test('migrate: records each migration with the SHA-256 of its text', async (t) => {
     const { driver, connection } = openDatabase(t);
-    await migrate(driver, migrationsOf(t, { '0001_a.sql': 'select 1' }));
+    await migrate(driver, madeMigrations(t, { '0001_a.sql': 'select 1' }));
     const row = connection.prepare('select name, checksum from leat_migrations').get();
     // echo -n 'select 1' | sha256sum
     const checksum = '822ae07d4783158bc1912bb623e5107cc9002d519e1143a9c200ed6ee18b6d0f';
@@ -36,19 +36,19 @@ describe('migrate', () => {
   test('migrate: a failed migration changes nothing; those before it stay', async (t) => {
     const { driver, connection } = openDatabase(t);
     const broken = `${second}; insert into nowhere values (1)`;
-    const set = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': broken });
+    const set = madeMigrations(t, { '0001_a.sql': first, '0002_b.sql': broken });
     await assert.rejects(migrate(driver, set), {
       name: 'StartRefused',
       message: 'LEAT_STORE: a.db cannot be migrated (0002_b): no such table: nowhere',
     });
     assert.deepEqual(tables(connection), ['a', 'leat_migrations', 'leat_schema']);
-    const repaired = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
+    const repaired = madeMigrations(t, { '0001_a.sql': first, '0002_b.sql': second });
     assert.deepEqual(await migrate(driver, repaired), ['0002_b']);
   });
 
   test('migrate: does not touch a database of a newer version', async (t) => {
     const { driver, connection } = openDatabase(t);
-    const two = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
+    const two = madeMigrations(t, { '0001_a.sql': first, '0002_b.sql': second });
     await migrate(driver, two);
     await assert.rejects(migrate(driver, two.slice(0, 1)), {
       name: 'StartRefused',
@@ -60,7 +60,7 @@ describe('migrate', () => {
 
   test('migrate: uses a database of a newer version where that version allows it', async (t) => {
     const { driver, connection } = openDatabase(t);
-    const three = migrationsOf(t, {
+    const three = madeMigrations(t, {
       '0001_a.sql': first,
       '0002_b.sql': second,
       '0003_c.sql': '-- oldest that may run: 0002\ncreate table c (x integer) strict',
@@ -77,7 +77,7 @@ describe('migrate', () => {
 
   test('migrate: a later migration does not allow programs that an earlier one excludes', async (t) => {
     const { driver, connection } = openDatabase(t);
-    const three = migrationsOf(t, {
+    const three = madeMigrations(t, {
       '0001_a.sql': first,
       '0002_b.sql': second,
       '0003_c.sql': '-- oldest that may run: 0001\nselect 1',
@@ -88,7 +88,7 @@ describe('migrate', () => {
 
   test('migrate: a state that does not know the last migration allows no program', async (t) => {
     const { driver, connection } = openDatabase(t);
-    const one = migrationsOf(t, { '0001_a.sql': first });
+    const one = madeMigrations(t, { '0001_a.sql': first });
     await migrate(driver, one);
     connection.exec("insert into leat_migrations values ('0002_b', 'unknown')");
     await assert.rejects(migrate(driver, one), StartRefused);
@@ -96,10 +96,10 @@ describe('migrate', () => {
 
   test('migrate: a migration that was changed after it was applied refuses the start', async (t) => {
     const { driver, connection } = openDatabase(t);
-    await migrate(driver, migrationsOf(t, { '0001_a.sql': first }));
-    const changed = migrationsOf(t, { '0001_a.sql': `${first} `, '0002_b.sql': second });
+    await migrate(driver, madeMigrations(t, { '0001_a.sql': first }));
+    const changed = madeMigrations(t, { '0001_a.sql': `${first} `, '0002_b.sql': second });
     await assert.rejects(migrate(driver, changed), StartRefused);
-    const renamed = migrationsOf(t, { '0001_c.sql': first, '0002_b.sql': second });
+    const renamed = madeMigrations(t, { '0001_c.sql': first, '0002_b.sql': second });
     await assert.rejects(migrate(driver, renamed), {
       message:
         "LEAT_STORE: a.db was made by another edition of Leat (its 0001_a is not this one's 0001_c): run the edition that made it",
@@ -122,7 +122,7 @@ const baseline = {
 describe('migrate: the schema from before the baseline', () => {
   test('a complete one is adopted, once: its rows become that of the baseline', async (t) => {
     const { driver, connection } = openFormer(t, '0001_first', '0002_last');
-    const own = migrationsOf(t, baseline);
+    const own = madeMigrations(t, baseline);
     assert.deepEqual(await migrate(driver, own.slice(0, 1), former), []);
     assert.deepEqual(recorded(connection), own.slice(0, 1).map(nameAndChecksum));
     assert.deepEqual(stateOf(connection), { version: 2, oldest_that_may_run: 2 });
@@ -134,13 +134,13 @@ describe('migrate: the schema from before the baseline', () => {
 
   test('the migrations after the baseline are applied in the same start', async (t) => {
     const { driver, connection } = openFormer(t, '0001_first', '0002_last');
-    assert.deepEqual(await migrate(driver, migrationsOf(t, baseline), former), ['0003_b']);
+    assert.deepEqual(await migrate(driver, madeMigrations(t, baseline), former), ['0003_b']);
     assert.equal(rows(connection, 'b'), 2);
   });
 
   test('one that another process has adopted meanwhile stays as that one left it', async (t) => {
     const { driver, connection } = openFormer(t, '0001_first', '0002_last');
-    const own = migrationsOf(t, baseline);
+    const own = madeMigrations(t, baseline);
     const check = async (): Promise<void> => void (await migrate(driver, own, former));
     assert.deepEqual(await migrate(driver, own, { ...former, check }), []);
     assert.deepEqual(recorded(connection), own.map(nameAndChecksum));
@@ -152,7 +152,7 @@ describe('migrate: the schema from before the baseline', () => {
     const check = (): void => {
       throw new StartRefused('another key');
     };
-    const refused = migrate(driver, migrationsOf(t, baseline), { ...former, check });
+    const refused = migrate(driver, madeMigrations(t, baseline), { ...former, check });
     await assert.rejects(refused, { name: 'StartRefused', message: 'another key' });
     assert.deepEqual(await driver.applied(), before);
   });
@@ -161,7 +161,7 @@ describe('migrate: the schema from before the baseline', () => {
     for (const names of [['0001_first'], ['0001_first', '0002_other']]) {
       const { driver } = openFormer(t, ...names);
       const before = await driver.applied();
-      await assert.rejects(migrate(driver, migrationsOf(t, baseline), former), {
+      await assert.rejects(migrate(driver, madeMigrations(t, baseline), former), {
         name: 'StartRefused',
         message:
           'LEAT_STORE: a.db was last used by an older version of Leat: start it once with commit a060e904, which migrates it (git checkout a060e904 && npm ci && npm start), stop that and start this version',
@@ -173,7 +173,7 @@ describe('migrate: the schema from before the baseline', () => {
 
 describe('readMigrations', () => {
   test('readMigrations: numbers begin with that of the first file', (t) => {
-    const own = migrationsOf(t, { '0049_a.sql': first, '0050_b.sql': second });
+    const own = madeMigrations(t, { '0049_a.sql': first, '0050_b.sql': second });
     assert.deepEqual(
       own.map(({ number, oldestThatMayRun }) => [number, oldestThatMayRun]),
       [
@@ -188,14 +188,13 @@ describe('readMigrations', () => {
     for (let number = 12; number >= 1; number--) {
       files[`${String(number).padStart(4, '0')}_m.sql`] = `select ${number}`;
     }
-    const names = migrationsOf(t, files).map(({ name, sql }) => `${name}: ${sql}`);
+    const names = madeMigrations(t, files).map(({ name, sql }) => `${name}: ${sql}`);
     assert.equal(names.length, 12);
     assert.equal(names[0], '0001_m: select 1');
     assert.equal(names[11], '0012_m: select 12');
   });
 
   const wrong: Record<string, string[]> = {
-    'a gap': ['0001_a.sql', '0003_c.sql'],
     'a number used twice': ['0001_a.sql', '0001_b.sql'],
     'another kind of file': ['0001_a.sql', '0002_b.sql.orig'],
     'a name without a number': ['0001_a.sql', 'b.sql'],
@@ -203,20 +202,36 @@ describe('readMigrations', () => {
   for (const [what, names] of Object.entries(wrong)) {
     test(`readMigrations: refuses ${what}`, (t) => {
       const files = Object.fromEntries(names.map((name) => [name, 'select 1']));
-      assert.throws(() => migrationsOf(t, files), StartRefused);
+      assert.throws(() => madeMigrations(t, files), StartRefused);
     });
   }
 
-  for (const oldest of ['0002', '0000']) {
-    test(`readMigrations: refuses ${oldest} as the oldest that may run on the first`, (t) => {
-      const sql = `-- oldest that may run: ${oldest}\nselect 1`;
-      assert.throws(() => migrationsOf(t, { '0001_a.sql': sql }), StartRefused);
-    });
-  }
+  test('readMigrations: refuses a later migration as the oldest that may run', (t) => {
+    const sql = '-- oldest that may run: 0002\nselect 1';
+    assert.throws(() => madeMigrations(t, { '0001_a.sql': sql }), StartRefused);
+  });
 
-  for (const engine of ['sqlite', 'postgres']) {
+  test('readMigrations: the oldest that may run on a migration of both engines may be older than the baseline of one', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const sql = '-- oldest that may run: 0047\nselect 1';
+    await migrate(driver, madeMigrations(t, { '0049_a.sql': first, '0050_b.sql': sql }));
+    assert.deepEqual(stateOf(connection), { version: 50, oldest_that_may_run: 49 });
+  });
+
+  test('readMigrations: merges folders by number, of which some may be missing', (t) => {
+    const both = folderOf(t, { '0050_c.sql': first, '0052_e.sql': first });
+    const own = folderOf(t, { '0047_a.sql': first, '0051_d.sql': first });
+    assert.deepEqual(
+      readMigrations([both, own]).map(({ number }) => number),
+      [47, 50, 51, 52],
+    );
+    const again = folderOf(t, { '0052_other.sql': first });
+    assert.throws(() => readMigrations([both, again]), StartRefused);
+  });
+
+  for (const engine of ['sqlite', 'postgres'] as const) {
     test(`readMigrations: the migrations for ${engine} have every number once`, () => {
-      const own = readMigrations(assetFolder(`store/engine/${engine}/migrations/`));
+      const own = migrationsOf(engine);
       const names = own.map((migration) => migration.name);
       assert.match(names[0] ?? '', /^00\d\d_baseline$/);
     });
@@ -248,11 +263,15 @@ function recorded(connection: DatabaseSync): object[] {
   return statement.all().map((row) => ({ ...row }));
 }
 
-function migrationsOf(t: TestContext, files: Readonly<Record<string, string>>): Migration[] {
+function madeMigrations(t: TestContext, files: Readonly<Record<string, string>>): Migration[] {
+  return readMigrations([folderOf(t, files)]);
+}
+
+function folderOf(t: TestContext, files: Readonly<Record<string, string>>): AssetFolder {
   const folder = mkdtempSync(join(tmpdir(), 'leat-migrations-'));
   t.after(() => rmSync(folder, { recursive: true }));
   for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
-  return readMigrations(folderAt(pathToFileURL(`${folder}/`)));
+  return folderAt(pathToFileURL(`${folder}/`));
 }
 
 function tables(connection: DatabaseSync): unknown[] {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import { assetFolder } from '../../src/core/asset.ts';
-import { readMigrations } from '../../src/store/migrate.ts';
+import { migrationsOf } from '../../src/store/migrate.ts';
 import { defineTestKey } from '../../src/store/engine/sqlite/attempts.ts';
 import type { Column, Table } from '../../src/store/table.ts';
 import { tables } from '../../src/store/tables.ts';
@@ -120,8 +119,7 @@ function fullName({ table, name }: Pick<Found, 'table' | 'name'>): string {
 function columnsOfSqlite(): Found[] {
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
-  for (const { sql } of readMigrations(assetFolder('store/engine/sqlite/migrations/')))
-    db.exec(sql);
+  for (const { sql } of migrationsOf('sqlite')) db.exec(sql);
   // Columns that are computed are not in table_info. An integer key is numbered automatically.
   const rows = db
     .prepare(

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { assetFolder } from '../../src/core/asset.ts';
-import { migrate, readMigrations } from '../../src/store/migrate.ts';
+import { migrate, migrationsOf } from '../../src/store/migrate.ts';
 import { openConnection } from '../../src/store/engine/sqlite/connection.ts';
 import { migrationDriver } from '../../src/store/engine/sqlite/schema.ts';
 
@@ -20,7 +19,7 @@ export async function storeEntries(): Promise<string[]> {
 async function sqliteColumns(): Promise<string[]> {
   const connection = openConnection({ path: ':memory:', file: undefined });
   try {
-    const migrations = readMigrations(assetFolder('store/engine/sqlite/migrations/'));
+    const migrations = migrationsOf('sqlite');
     await migrate(migrationDriver(connection, ':memory:'), migrations);
     const rows = connection
       .prepare(

@@ -64,7 +64,7 @@ export function conversionOf<T extends Table, const Other extends keyof T['colum
 }
 
 function inCamelCase(name: string): string {
-  return name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+  return name.replaceAll(/_(\w)/g, (_, character: string) => character.toUpperCase());
 }
 
 function contentOf({ kind, isJson }: Column, cell: unknown): unknown {

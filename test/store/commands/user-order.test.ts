@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import pg from 'pg';
-import { assetFolder } from '../../../src/core/asset.ts';
-import { migrate, readMigrations } from '../../../src/store/migrate.ts';
+import { migrate, migrationsOf } from '../../../src/store/migrate.ts';
 import { migrationDriver } from '../../../src/store/engine/sqlite/schema.ts';
 import { createWriter, type Dialect } from '../../../src/store/commands/dialect.ts';
 import { indexedOrder } from '../../../src/store/commands/users.ts';
@@ -11,7 +10,6 @@ import { usersIn } from '../../../src/store/commands/users.ts';
 import { boundedText } from '../../../src/store/engine/postgres/commands.ts';
 import { newDatabase } from '../engines.ts';
 
-const migrations = assetFolder('store/engine/sqlite/migrations/');
 const orders = ['user_id', 'created_at', 'updated_at', 'email', 'username'].flatMap((field) => [
   { field, descending: false },
   { field, descending: true },
@@ -43,7 +41,7 @@ describe('the sort orders of users', () => {
   test('SQLite reads a page from an index, without sorting', async (t) => {
     const connection = new DatabaseSync(':memory:');
     t.after(() => connection.close());
-    await migrate(migrationDriver(connection, 'a.db'), readMigrations(migrations));
+    await migrate(migrationDriver(connection, 'a.db'), migrationsOf('sqlite'));
     for (const order of orders) {
       const rows = connection.prepare(`explain query plan ${statementOf(order)}`).all();
       const plan = rows.map(({ detail }) => detail).join('\n');

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import { assetFolder } from '../../../src/core/asset.ts';
-import { readMigrations } from '../../../src/store/migrate.ts';
+import { migrationsOf } from '../../../src/store/migrate.ts';
 import { defineTestKey } from '../../../src/store/engine/sqlite/attempts.ts';
 
 /**
@@ -14,8 +13,7 @@ test('SQLite: no statement scans all deliveries, or those of a tenant, for some 
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
   db.function('leat_now', () => 0);
-  for (const { sql } of readMigrations(assetFolder('store/engine/sqlite/migrations/')))
-    db.exec(sql);
+  for (const { sql } of migrationsOf('sqlite')) db.exec(sql);
   const walks = /^(?:SCAN deliveries\b|SEARCH deliveries\b.*\(tenant=\?\)$)/;
   const ofStream = /\bstream = \?/;
   const otherStreams = /^SEARCH deliveries\b(?!.*\b(?:stream|event_id)=\?)/;
@@ -75,8 +73,7 @@ test('SQLite: statements that settle failures fill no table in memory', () => {
 function settlingSteps() {
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
-  for (const { sql } of readMigrations(assetFolder('store/engine/sqlite/migrations/')))
-    db.exec(sql);
+  for (const { sql } of migrationsOf('sqlite')) db.exec(sql);
   const settling = statements().filter(({ sql }) => /^\s*(?:insert|update) or fail\b/.test(sql));
   const found = settling.map(({ location, sql }) => ({
     location,

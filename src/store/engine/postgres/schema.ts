@@ -1,11 +1,10 @@
-import { assetFolder } from '../../../core/asset.ts';
 import { StartRefused } from '../../../core/errors.ts';
 import { checkFormer, firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../../key-check.ts';
 import {
   type AppliedMigration,
   migrate,
   type Migration,
-  readMigrations,
+  migrationsOf,
   type SchemaState,
   versionOf,
 } from '../../migrate.ts';
@@ -13,8 +12,6 @@ import type { Seal } from '../../seal.ts';
 import type { Database, Queries } from './database.ts';
 import { makeDaysAhead, schemaLock } from './partitions.ts';
 import { refusalOf } from './refusal.ts';
-
-const folder = assetFolder('store/engine/postgres/migrations/');
 
 /**
  * Prepares a database for this program: migrates its schema, and checks the secret key against the
@@ -34,7 +31,7 @@ export async function prepareSchema(db: Database, name: string, seal: Seal): Pro
         apply: (migration, state) => db.script(applyScript(migration, state)),
         adopt: (baseline, last, state) => db.script(adoptScript(baseline, last, state)),
       },
-      readMigrations(folder),
+      migrationsOf('postgres'),
       {
         last: {
           name: '0049_failing_age',
@@ -63,7 +60,7 @@ async function requireEncoding(db: Queries, name: string): Promise<void> {
 
 /** The number of this program's last migration. */
 export function ownVersion(): number {
-  return versionOf(readMigrations(folder));
+  return versionOf(migrationsOf('postgres'));
 }
 
 /** As the last migration left it; `undefined` if none has written it yet. */

@@ -1,9 +1,8 @@
 import { existsSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from 'node:sqlite';
-import { assetFolder } from '../../../core/asset.ts';
 import { StartRefused } from '../../../core/errors.ts';
-import { isComplete, readMigrations, schemaRefusal } from '../../migrate.ts';
+import { isComplete, migrationsOf, schemaRefusal } from '../../migrate.ts';
 import {
   type Cell,
   keyOf,
@@ -80,8 +79,6 @@ function locked(file: string): DatabaseSync {
 /** Another process may be about to end. */
 const lockWaitMs = 1000;
 
-const folder = assetFolder('store/engine/sqlite/migrations/');
-
 /** The file is not written, so it cannot be migrated to a newer schema either. */
 function refuseOtherSchema(connection: DatabaseSync, file: string): void {
   const known = connection.prepare(
@@ -92,7 +89,7 @@ function refuseOtherSchema(connection: DatabaseSync, file: string): void {
     .prepare('select name, checksum from leat_migrations order by name')
     .all()
     .map(({ name, checksum }) => ({ name: String(name), checksum: String(checksum) }));
-  const own = readMigrations(folder);
+  const own = migrationsOf('sqlite');
   const isFormer = isComplete({ last: formerMigration }, applied);
   const reason = isFormer ? undefined : schemaRefusal(applied, own);
   if (reason !== undefined) throw refusal(file, reason);

@@ -1,11 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { assetFolder } from '../../../core/asset.ts';
 import { checkFormer, firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../../key-check.ts';
 import {
   type AppliedMigration,
   migrate,
   type MigrationDriver,
-  readMigrations,
+  migrationsOf,
   type SchemaState,
 } from '../../migrate.ts';
 import type { Seal } from '../../seal.ts';
@@ -25,7 +24,7 @@ export async function prepareSchema(
 ): Promise<void> {
   const name = location.file ?? location.path;
   try {
-    await migrate(migrationDriver(connection, name), readMigrations(folder), {
+    await migrate(migrationDriver(connection, name), migrationsOf('sqlite'), {
       last: formerMigration,
       check: () => checkFormer(name, seal, keyCheckRow(createDatabase(connection))),
     });
@@ -35,8 +34,6 @@ export async function prepareSchema(
     throw refusalOf(name, error);
   }
 }
-
-const folder = assetFolder('store/engine/sqlite/migrations/');
 
 /** The last migration before the baseline. */
 export const formerMigration: AppliedMigration = {
