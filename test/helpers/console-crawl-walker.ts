@@ -144,6 +144,8 @@ export function createWalker({ page, names = [], effectChecks = 400 }: WalkerOpt
       await page.evaluate(`crawl.mark(${found.index})`);
       const problem = await click(found);
       const known = new Set(before.map(({ name }) => name));
+      // What the page reads again may take it away while it is pressed.
+      if (problem?.includes('not attached to the DOM') === true) return 'gone';
       if (problem !== undefined) return { effects: [], problem, after: nothing, before: known };
       const hasActed = (): boolean =>
         dialogs > was.dialogs || documents > was.documents || others.size > 0;
