@@ -5,11 +5,11 @@ import strict from 'node:assert/strict';
  * for all who use the store.
  */
 export const assert: typeof strict = Object.assign(
-  (value: unknown, message?: string | Error) => strict(value, message),
+  (value: unknown, ...message: [message?: string | Error]) => strict(value, ...message),
   strict,
   {
-    deepEqual: (actual: unknown, expected: unknown, message?: string | Error) =>
-      strict.deepEqual(present(actual), present(expected), message),
+    deepEqual: (actual: unknown, expected: unknown, ...message: [message?: string | Error]) =>
+      strict.deepEqual(present(actual), present(expected), ...message),
   },
 ) as typeof strict;
 
