@@ -20,6 +20,8 @@ export interface Column<Value = unknown, IsOptional extends boolean = boolean, C
   /** What SQLite, which has no such column, reads instead of it in a migration. */
   readonly source?: string;
   readonly isJson?: true;
+  /** Null stands for a noun without the field, not for one whose field is `undefined`. */
+  readonly isOmitted?: true;
   /** The field of the noun, where its name is not that of the column in camel case. */
   readonly field?: string;
   /** Never set: carries the types of the values. */
@@ -67,6 +69,9 @@ export const orNull = <Value, Content>(
   isNullable: true,
   isOptional: true,
 });
+/** May be null, which stands for a noun without the field. */
+export const omitted = <Value, Content>(column: Column<Value, boolean, Content>) =>
+  ({ ...orNull(column), isOmitted: true }) as const;
 export const defaulted = <Value, Content>(
   column: Column<Value, boolean, Content>,
 ): Column<Value, true, Content> => ({ ...column, isOptional: true });

@@ -11,10 +11,18 @@ interface Conversion<T extends Table, Name extends keyof T['columns']> {
 }
 
 type Fields<T extends Table, Names extends keyof T['columns']> = {
-  readonly [Name in Names as FieldName<Name, T['columns'][Name]> & string]: ContentOf<
-    T['columns'][Name]
-  >;
+  readonly [
+    Name in Exclude<Names, OmittedIn<T['columns']>> as FieldName<Name, T['columns'][Name]>
+  ]: ContentOf<T['columns'][Name]>;
+} & {
+  readonly [
+    Name in Names & OmittedIn<T['columns']> as FieldName<Name, T['columns'][Name]>
+  ]?: ContentOf<T['columns'][Name]>;
 };
+
+type OmittedIn<Columns> = {
+  [Name in keyof Columns]: Columns[Name] extends { readonly isOmitted: true } ? Name : never;
+}[keyof Columns];
 
 type FieldName<Name, C> = C extends { readonly field: infer Field } ? Field : CamelCase<Name>;
 
@@ -34,7 +42,8 @@ type Settable<All> = {
 
 /**
  * Creates the conversion of the columns of a table `without` some. The field of a column has its name in
- * camel case, or the one that it is given. It is absent for null, and JSON is parsed.
+ * camel case, or the one that it is given. It is `undefined` for null, or absent where the
+ * column is `omitted`, and JSON is parsed.
  */
 export function conversionOf<T extends Table, const Other extends keyof T['columns'] = never>(
   { columns }: T,
@@ -51,6 +60,7 @@ export function conversionOf<T extends Table, const Other extends keyof T['colum
       for (const { name, column, field } of converted) {
         const cell = row[name];
         if (cell !== null) fields[field] = contentOf(column, cell);
+        else if (column.isOmitted !== true) fields[field] = undefined;
       }
       return fields;
     },

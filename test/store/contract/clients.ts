@@ -1,4 +1,4 @@
-import { assert } from './assert.ts';
+import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { firstCredentialsVersion } from '../../../src/core/clients.ts';
 import { managementApiId, type Client, type Grant } from '../../../src/core/types.ts';

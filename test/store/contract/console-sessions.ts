@@ -1,4 +1,4 @@
-import { assert } from './assert.ts';
+import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { consoleLimits, consoleRoles } from '../../../src/core/console-session.ts';
 import { hourMs, minuteMs } from '../../../src/core/units.ts';

@@ -1,4 +1,4 @@
-import { assert } from './assert.ts';
+import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { StoreContentRefused } from '../../../src/core/errors.ts';
 import type { SigningKey } from '../../../src/core/types.ts';

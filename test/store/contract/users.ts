@@ -1,4 +1,4 @@
-import { assert } from './assert.ts';
+import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { StoreContentRefused, StoreTenantGone } from '../../../src/core/errors.ts';
 import { userEmail } from '../../../src/core/mailbox.ts';
