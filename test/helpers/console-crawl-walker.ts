@@ -132,20 +132,30 @@ export function createWalker({ page, names = [], effectChecks = 400 }: WalkerOpt
     }
     return true;
   };
+  /** Presses an element; again when it was not there any more: what a page reads again replaces elements. */
+  const pressNamed = async (
+    name: string,
+  ): Promise<{ before: readonly Found[]; found: Found; problem?: string } | 'gone'> => {
+    for (let left = 1; ; left -= 1) {
+      const { elements: before, found } = await collectWith(name);
+      if (found === undefined) return 'gone';
+      await page.evaluate(`crawl.mark(${found.index})`);
+      const problem = await click(found);
+      if (problem === undefined) return { before, found };
+      if (left === 0) return { before, found, problem };
+    }
+  };
 
   return {
     open,
     collect,
     press: async (task) => {
       if (!(await open(task.state))) return 'gone';
-      const { elements: before, found } = await collectWith(task.name);
-      if (found === undefined) return 'gone';
       const was = { dialogs, documents };
-      await page.evaluate(`crawl.mark(${found.index})`);
-      const problem = await click(found);
+      const pressed = await pressNamed(task.name);
+      if (pressed === 'gone') return 'gone';
+      const { before, found, problem } = pressed;
       const known = new Set(before.map(({ name }) => name));
-      // What the page reads again may take it away while it is pressed.
-      if (problem?.includes('not attached to the DOM') === true) return 'gone';
       if (problem !== undefined) return { effects: [], problem, after: nothing, before: known };
       const hasActed = (): boolean =>
         dialogs > was.dialogs || documents > was.documents || others.size > 0;
