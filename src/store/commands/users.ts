@@ -276,7 +276,7 @@ function* create(user: User): Command<Awaited<ReturnType<UserStore['create']>>> 
 function* isUnchanged({ tenant, id }: UserKey, before: User | undefined): Command<boolean> {
   const present = yield* get(tenant, id, forUpdate);
   if (before === undefined || present === undefined) return before === present;
-  const fields = Object.keys({ ...before, ...present }) as (keyof User)[];
+  const fields = Object.keys(before) as (keyof User)[];
   return fields.every((field) => present[field] === before[field]);
 }
 
