@@ -15,7 +15,8 @@ export interface LockWatch {
 /**
  * Samples the locks of the program continuously: those that it waits for, also on partitions of days,
  * and those that it holds on whole tables and that exclude reading or writing. A partition that is
- * being detached is not counted: new statements do not use it.
+ * being detached is not counted: new statements do not use it. A wait for a ShareUpdateExclusiveLock
+ * is not counted either: it waits for a vacuum, and nothing that reads or writes waits behind it.
  */
 export async function watchLocks(url: string): Promise<LockWatch> {
   const client = new pg.Client({ connectionString: url });
@@ -58,6 +59,7 @@ const sampled = `
   left join pg_inherits i on i.inhrelid = c.oid
   where a.application_name = 'leat' and a.datname = current_database()
     and l.locktype = 'relation'
+    and l.mode <> 'ShareUpdateExclusiveLock'
     and (
       c.relname in ('events', 'attempts', 'deliveries', 'tenants', 'runs', 'streams')
         and (not l.granted or l.mode in

@@ -150,6 +150,26 @@ describe('PostgreSQL: upkeep', () => {
     assert.deepEqual(new Set(items.map(({ attempts }) => attempts.length)), new Set([1]));
   });
 
+  test('upkeep: a day that is vacuumed is removed after it, and publishers do not wait meanwhile', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant, connect, oldDays } = fixture;
+    await fill(fixture, { events: 3, streams: 1, failures: 1, attempts: 3 });
+    // A vacuum, also the automatic one, holds this lock until it ends.
+    const vacuum = await connect();
+    await vacuum.query(`begin; lock table attempts_d${firstDay} in share update exclusive mode`);
+    const locks = await watchLocks(fixture.url);
+    await runUpkeep(fixture);
+    const [appended] = await store.log.append(tenant, [newEvent()]);
+    assert.equal(appended?.offset, 5);
+    assert.ok((await oldDays()).includes(`attempts_d${firstDay}`));
+    assert.deepEqual(await locks.end(), []);
+    await vacuum.query('commit');
+    await waitFor('the days to go', async () => {
+      await runUpkeep(fixture);
+      return (await oldDays()).length === 0;
+    });
+  });
+
   test('upkeep: a day is removed by keys of kept rows, without reading the day', async (t) => {
     const fixture = await openFixture(t);
     const { rows, oldDays } = fixture;
