@@ -156,6 +156,16 @@ export const postgresMutants: readonly Mutant[] = [
     killedBy: deliveries('pruneAttempts: keeps attempts until their whole day is old'),
   },
   {
+    name: 'PostgreSQL: a day with late history that is removed unread',
+    file: 'store/engine/postgres/history-pruner.ts',
+    before: 'return filled.every(({ day }) => walk.days.includes(day)) ? walk : undefined;',
+    after: 'return filled.length >= 0 ? walk : undefined;',
+    killedBy: {
+      file: 'test/store/postgres/upkeep.test.ts',
+      title: 'upkeep: a year of days without history costs no statement for each of them',
+    },
+  },
+  {
     name: 'PostgreSQL: kept bodies that are released while a delivery needs them',
     file: 'store/commands/kept.ts',
     before: 'const over = rows.filter(({ needed }) => needed === null);',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
+import { makeDays } from '../../../src/store/engine/postgres/partitions.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { startDump } from '../../helpers/dump.ts';
 import { watchLocks } from '../../helpers/locks.ts';
@@ -98,6 +99,14 @@ function historyDay(tenant: number, attempts: number): string {
     select ${firstDay}, ${tenant}, r.key, n, ${start}, 1, 2
     from runs r, generate_series(1, ${attempts}) n`;
 }
+
+/** Counts the statements that move history, in the sequence `statements`. */
+const countStatements = `
+  create sequence statements;
+  create function count_statement() returns trigger language plpgsql as $$ begin
+    perform nextval('statements'); return null; end $$;
+  create trigger counted after delete on attempts for each statement
+    execute function count_statement()`;
 
 /** Replaces the store, as a fail-over or a restore does; `sql` sets its rows back. */
 async function replaceStore({ rows }: Fixture, sql: string): Promise<void> {
@@ -247,12 +256,7 @@ describe('PostgreSQL: upkeep', () => {
     const fixture = await openFixture(t);
     const { store, rows } = fixture;
     await fill(fixture, { events: 20, streams: 30, failures: 20, attempts: 21 });
-    await rows(`
-      create sequence statements;
-      create function count_statement() returns trigger language plpgsql as $$ begin
-        perform nextval('statements'); return null; end $$;
-      create trigger counted after delete on attempts for each statement
-        execute function count_statement()`);
+    await rows(countStatements);
     while ((await store.deliveries.pruneAttempts(query)) > 0);
     const [found] = await rows(`
       select (select last_value::int from statements) as statements,
@@ -263,6 +267,35 @@ describe('PostgreSQL: upkeep', () => {
       { statements: 4, kept: 600, more: 0 },
       'of three full pages and the end',
     );
+  });
+
+  test('upkeep: a year of days without history costs no statement for each of them', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, rows, connect } = fixture;
+    await fill(fixture, { events: 20, streams: 30, failures: 20, attempts: 20 });
+    const client = await connect();
+    const script = async (sql: string): Promise<void> => void (await client.query(sql));
+    const empty = Array.from({ length: 40 }, (_, index) => firstDay - 1 - index);
+    await makeDays({ script }, 'attempts', empty);
+    // The last of them gets a row once the walk over the failures has begun.
+    await rows(countStatements);
+    assert.ok((await store.deliveries.pruneAttempts(query)) > 0);
+    const late = firstDay - empty.length;
+    await rows(`
+      insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome)
+      select ${late}, tenant, key, 1, ${start}, 1, 2 from runs where stream = 'est_1'`);
+    await waitFor('the days to go', async () => {
+      while ((await store.deliveries.pruneAttempts(query)) > 0);
+      const left = await rows(`
+        select 1 from pg_class where relkind = 'r' and relname ~ '^attempts_d[0-9]+$'
+          and substring(relname from '[0-9]+$')::int <= ${firstDay}`);
+      return left.length === 0;
+    });
+    const [found] = await rows(`
+      select (select last_value::int from statements) as statements,
+        (select count(*)::int from attempts) as kept`);
+    // One page of one day; then four of two days.
+    assert.deepEqual(found, { statements: 9, kept: 601 });
   });
 
   test('upkeep: one pass removes kept rows that no delivery needs', async (t) => {

@@ -18,9 +18,7 @@ export interface DeliveryKey {
 interface Walk {
   /** The store in which the entries moved; in another one they may still be in their days. */
   readonly known: KnownStore;
-  /** It moves entries of the days before this one… */
-  readonly before: number;
-  /** …and these existed when it started: no others are removed after it. */
+  /** The days whose entries it moves. They had rows when it started: no others that have are removed after it. */
   readonly days: readonly number[];
   readonly after: DeliveryKey | undefined;
   /** It has reached the end. */
@@ -45,8 +43,9 @@ export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts
     const tables = await daysOf(db, 'attempts');
     if ((await removeFirst(deps, tables.filter(isLeftOver))) > 0) return 1;
     const old = tables.filter((table) => !isLeftOver(table) && table.day < before);
-    if (old.length === 0) return 0;
-    walk = covering(walk, known, old) ?? startOf(known, before, old);
+    // Each day costs a statement for each page of deliveries, and a store may have a year without rows.
+    const filled = old.filter(({ isEmpty }) => !isEmpty);
+    walk = covering(walk, known, filled) ?? startOf(known, filled);
     if (walk.isOver) return removeFirst(deps, old, known);
     const last = await keepOpen(deps, walk, take);
     walk = { ...walk, after: last, isOver: last === undefined };
@@ -56,19 +55,19 @@ export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts
   return (query) => identity.compared((known) => step(known, query));
 }
 
-/** Returns `undefined` in another store, and when the walk did not cover an old day. */
+/** Returns `undefined` in another store, and when the walk did not cover an old day with rows. */
 function covering(
   walk: Walk | undefined,
   known: KnownStore,
-  old: readonly DayTable[],
+  filled: readonly DayTable[],
 ): Walk | undefined {
   if (walk?.known !== known) return undefined;
-  return old.every(({ day }) => walk.days.includes(day)) ? walk : undefined;
+  return filled.every(({ day }) => walk.days.includes(day)) ? walk : undefined;
 }
 
-function startOf(known: KnownStore, before: number, old: readonly DayTable[]): Walk {
-  const days = old.map(({ day }) => day);
-  return { known, before, days, after: undefined, isOver: false };
+function startOf(known: KnownStore, filled: readonly DayTable[]): Walk {
+  const days = filled.map(({ day }) => day);
+  return { known, days, after: undefined, isOver: days.length === 0 };
 }
 
 /**

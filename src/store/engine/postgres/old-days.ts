@@ -29,6 +29,8 @@ export interface DayTable {
    * dropped.
    */
   readonly state: 'attached' | 'pending' | 'detached';
+  /** It has no row, not even one of a transaction in progress. */
+  readonly isEmpty: boolean;
 }
 
 /**
@@ -36,16 +38,16 @@ export interface DayTable {
  * `attempts_kept`.
  */
 export async function daysOf(db: Database, table: Daily): Promise<DayTable[]> {
-  const rows = await db.all<{ name: string; attached: boolean; pending: boolean | null }>`
-    select c.relname as name, i.inhrelid is not null as attached, i.inhdetachpending as pending
+  const days = await db.all<DayTable>`
+    select ${table}::text as "table", substring(c.relname from '[0-9]+$')::int as day,
+      case when i.inhrelid is null then 'detached'
+        when i.inhdetachpending then 'pending' else 'attached' end as state,
+      -- Null for one that another session has just dropped.
+      coalesce(pg_relation_size(c.oid), 0) = 0 as "isEmpty"
     from pg_class c
     join pg_class p on p.oid = ${table}::regclass and p.relnamespace = c.relnamespace
     left join pg_inherits i on i.inhrelid = c.oid and i.inhparent = p.oid
     where c.relkind = 'r' and c.relname ~ ('^' || ${table} || '_d[0-9]+$')`;
-  const days = rows.map(({ name, attached, pending }): DayTable => {
-    const state = !attached ? 'detached' : pending === true ? 'pending' : 'attached';
-    return { table, day: Number(/\d+$/.exec(name)?.[0]), state };
-  });
   const rank = ({ state }: DayTable): number => (state === 'attached' ? 1 : 0);
   return days.toSorted((one, other) => rank(one) - rank(other) || one.day - other.day);
 }
