@@ -42,8 +42,8 @@ export async function daysOf(db: Database, table: Daily): Promise<DayTable[]> {
     select ${table}::text as "table", substring(c.relname from '[0-9]+$')::int as day,
       case when i.inhrelid is null then 'detached'
         when i.inhdetachpending then 'pending' else 'attached' end as state,
-      -- Null for one that another session has just dropped.
-      coalesce(pg_relation_size(c.oid), 0) = 0 as "isEmpty"
+      -- One that another session has just dropped has no size, and is gone in the next step.
+      coalesce(pg_relation_size(c.oid) = 0, false) as "isEmpty"
     from pg_class c
     join pg_class p on p.oid = ${table}::regclass and p.relnamespace = c.relnamespace
     left join pg_inherits i on i.inhrelid = c.oid and i.inhparent = p.oid
