@@ -70,7 +70,7 @@ export interface Ownership {
    * attempt of a former owner become failures when the stream is claimed again.
    */
   releaseIfIdle(runner: Runner): void;
-  /** Releases the streams above the node's share, each once none of its attempts is under way. */
+  /** Releases the streams that stay above the node's share, each once none of its attempts is under way. */
   rebalance(): void;
   /** Refreshes every stream: other nodes may have taken some. */
   refreshAll(): void;
@@ -133,6 +133,8 @@ class StreamOwnership implements Ownership {
   readonly #sweep = new ClaimSweep();
   /** Number of the last claim of this incarnation of the node. */
   #lastClaim = 0;
+  /** Streams above the share at the last heartbeat: by the next one, each node knows that it has room for them. */
+  #above = 0;
   #refreshIsPlanned = false;
   #isClosed = false;
   readonly #abandoned: AbandonedStreams;
@@ -218,10 +220,11 @@ class StreamOwnership implements Ownership {
 
   rebalance(): void {
     const { share } = this.#deps.lease;
-    if (this.runners.size <= share) return;
     const staying = [...this.runners.values()].filter(({ leaving }) => !leaving);
+    const before = this.#above;
+    this.#above = Math.max(0, staying.length - share - before);
     // The last ones claimed leave first: the least of them is in memory.
-    for (const runner of staying.slice(share)) {
+    for (const runner of staying.slice(Math.max(share, staying.length - before))) {
       runner.leaving = true;
       this.releaseIfIdle(runner);
     }
@@ -301,16 +304,17 @@ class StreamOwnership implements Ownership {
   async #claimSome(): Promise<void> {
     const { clock, lease, settings } = this.#deps;
     this.#claimIsPlanned = false;
+    // The next heartbeat counts streams that were announced: they do not wait for it.
+    const room = Math.max(this.#announced.size, lease.share - this.runners.size);
+    const take = lease.share === 0 ? 0 : Math.min(batchSize, room);
     this.#announced.clear();
     this.#closeTails();
-    const take = Math.min(batchSize, lease.share - this.runners.size);
     if (this.#isClosed || take <= 0) return this.#sweep.end();
     this.#lastClaim += 1;
     const among = this.#sweep.next();
     const request = { claim: this.#lastClaim, take, longestWaitMs: longestWaitMs(settings), among };
     const { term } = lease;
-    const setAside = this.#setAside.bind(this);
-    const claimed = await claimStreams(this.#deps, request, setAside);
+    const claimed = await claimStreams(this.#deps, request, this.#setAside.bind(this));
     // The next poll claims again.
     if (claimed === undefined) return this.#sweep.end();
     const { taken, begun } = claimed;
@@ -344,8 +348,7 @@ class StreamOwnership implements Ownership {
     this.#tenants.add(tenant, 1);
     this.#deps.report({ kind: 'stream_owned', tenant, stream, cursor: owned.cursor });
     // Changed, or taken by another node, since it was claimed.
-    const isOutdated = this.#announced.has(key) || this.#deps.lease.term !== term;
-    if (isOutdated) return this.refresh(runner);
+    if (this.#announced.has(key) || this.#deps.lease.term !== term) return this.refresh(runner);
     this.#wake(runner, owned);
     this.releaseIfIdle(runner);
   }
@@ -423,8 +426,7 @@ class StreamOwnership implements Ownership {
     const owned = read && this.#scheduled(read);
     if (owned === undefined || owned.epoch !== runner.epoch) {
       this.drop(runner);
-      this.claim();
-      return;
+      return this.claim();
     }
     if (owned.stream.version !== runner.stream.version) {
       this.#deps.prefetch.empty(runner);

@@ -167,7 +167,7 @@ describe('the share of a node', () => {
     const hanging = await fixture.publishHanging('user.created');
     assert.equal(hanging.length, 4);
     const other = await fixture.store.ownership.join('other', settings.leaseMs);
-    await fixture.clock.advance(settings.heartbeatMs);
+    await fixture.clock.advance(2 * settings.heartbeatMs);
     const ask = { take: 10, claim: 1, ...waitRule };
     assert.deepEqual(await fixture.store.ownership.claim(other, ask), []);
     for (const post of hanging)

@@ -101,7 +101,7 @@ describe('streams that are lost while they wait for a page of the log', () => {
   test('the others are sent everything when half of them move to another node', async (t) => {
     const fixture = await createLagging(t);
     await fixture.store.ownership.join('other', 60_000);
-    await fixture.clock.advance(3000);
+    await fixture.clock.advance(5000);
     const { streams: left } = fixture.dispatcher.state();
     assert.equal(left, streams / 2);
     fixture.respond();

@@ -546,4 +546,26 @@ export const deliveryMutants: readonly Mutant[] = [
       title: 'a receiver that is back is not down again for what the node cannot send of the rest',
     },
   },
+  {
+    name: 'a new stream that waits for a heartbeat',
+    file: 'delivery/ownership.ts',
+    before: 'const room = Math.max(this.#announced.size, lease.share - this.runners.size);',
+    after: 'const room = lease.share - this.runners.size;',
+    killedBy: {
+      file: 'test/simulation/simulation.test.ts',
+      title:
+        'the shortened history of a fixed fault violates nothing: a new stream that waits for a heartbeat',
+    },
+  },
+  {
+    name: 'a stream given up before others have room',
+    file: 'delivery/ownership.ts',
+    before: 'const before = this.#above;',
+    after: 'const before = Infinity;',
+    killedBy: {
+      file: 'test/simulation/simulation.test.ts',
+      title:
+        'the shortened history of a fixed fault violates nothing: a stream given up before others have room',
+    },
+  },
 ];

@@ -107,8 +107,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a claim from before the lease ended that is used',
     file: 'delivery/ownership.ts',
-    before: 'this.#announced.has(key) || this.#deps.lease.term !== term;',
-    after: 'this.#announced.has(key);',
+    before: 'this.#announced.has(key) || this.#deps.lease.term !== term)',
+    after: 'this.#announced.has(key))',
   },
   {
     name: 'a claim that cannot be repeated',

@@ -126,7 +126,7 @@ const isUnseen = perDialect({ sqlite: 'unseen = 1', postgres: 'unseen' });
  */
 function shareOf({ living, inTime }: Beat, skewMs: Millis, wanted: number): number {
   if (inTime > 0 && isSkewed(skewMs)) return 0;
-  return living > 1 ? Math.ceil(wanted / (inTime === 0 ? living : inTime)) : Infinity;
+  return living > 1 ? Math.max(1, Math.ceil(wanted / (inTime === 0 ? living : inTime))) : Infinity;
 }
 
 /**
