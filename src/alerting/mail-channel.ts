@@ -3,6 +3,7 @@ import type { SMTPTransportOptions } from 'nodemailer';
 import { alertText, isStreamAlert } from './alert.ts';
 import { causeText } from './alert-body.ts';
 import { guidanceOf } from './guidance.ts';
+import { patientConnect } from '../core/address.ts';
 import { formatTime } from '../core/date.ts';
 import { isLoopback } from '../core/value.ts';
 import { AlertNotSent, type AlertChannel, type AlertMessage, labelOf } from './channel.ts';
@@ -40,7 +41,7 @@ export function createAlertMail({ smtpUrl, to, lookup }: AlertMailSettings): Ale
           ...server,
           // Our own socket can be closed at any moment; the library has timeouts only.
           getSocket: (_options, done) => {
-            const socket = connect({ ...server, lookup });
+            const socket = connect({ ...server, ...patientConnect, lookup });
             sockets.push(socket);
             // The library handles later errors, but not after it has finished.
             socket.once('error', (error) => done(error, false)).on('error', () => undefined);

@@ -15,6 +15,12 @@ export function isPublicAddress(address: string): boolean {
   return isIn(bytes, globalUnicast) && !isInAny(bytes, specialIpv6);
 }
 
+/**
+ * Options of a connection to a name: how long an address is tried before the next one. Node gives it up
+ * for good after 500 ms, and a SYN that is lost is sent again after a second (RFC 6298).
+ */
+export const patientConnect = { autoSelectFamilyAttemptTimeout: 1500 } as const;
+
 /** Returns the address in a URL's `hostname`, without brackets; `undefined` for a name. */
 export function literalAddress(hostname: string): string | undefined {
   const bare = /^\[(?<address>.*)\]$/.exec(hostname)?.groups?.['address'] ?? hostname;

@@ -140,7 +140,7 @@ const rules: readonly Rule[] = [
   { files: 'log/', own: ['core/'], builtins: ASSERT },
   {
     files: 'delivery/http/fetch.ts',
-    own: ['delivery/http/interim-responses.ts'],
+    own: ['core/address.ts', 'delivery/http/interim-responses.ts'],
     packages: ['undici', 'node:net'],
   },
   {
@@ -221,7 +221,7 @@ const rules: readonly Rule[] = [
   // Asks node:http whether Node uses the proxies of the environment.
   {
     files: 'cli/http/connection.ts',
-    own: ['cli/http/localhost.ts', 'delivery/http/interim-responses.ts'],
+    own: ['core/address.ts', 'cli/http/localhost.ts', 'delivery/http/interim-responses.ts'],
     packages: ['node:http', 'undici'],
   },
   {

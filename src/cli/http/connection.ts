@@ -1,5 +1,6 @@
 import { type AgentOptions, globalAgent } from 'node:http';
 import type { buildConnector as Connectors, Dispatcher, Pool as Pools } from 'undici';
+import { patientConnect } from '../../core/address.ts';
 import { isLocalhostName, isThisMachine, resolveLocalhost } from './localhost.ts';
 
 export interface ConnectionOptions {
@@ -20,7 +21,7 @@ export async function createConnection(
 ): Promise<Dispatcher> {
   const [{ buildConnector, Client, EnvHttpProxyAgent, Pool }, { withInterimResponses }] =
     await Promise.all([import('undici'), import('../../delivery/http/interim-responses.ts')]);
-  const tls = ca === undefined ? {} : { ca };
+  const tls = { ...patientConnect, ...(ca !== undefined && { ca }) };
   const { protocol, hostname } = new URL(url);
   const lookup = isLocalhostName(hostname) ? { lookup: resolveLocalhost } : {};
   // A proxy elsewhere would read the secret, and not find the server.

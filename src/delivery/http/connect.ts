@@ -1,7 +1,7 @@
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
 import { connect as connectTls, createSecureContext, type SecureContext } from 'node:tls';
 import type { Millis } from '../../core/clock.ts';
-import { literalAddress } from '../../core/address.ts';
+import { literalAddress, patientConnect } from '../../core/address.ts';
 import { afterPoll, whenSilent } from './early-response.ts';
 import { BlockedAddress, type BlockedFound, guardLookup, type EgressRule } from './egress.ts';
 import { ClosedConnection } from './transport-error.ts';
@@ -70,6 +70,7 @@ export function createConnect({ egress, blockedFound, tls }: ConnectDeps): Conne
     requireAllowed(literal, egress);
     const isSecure = protocol === 'https:';
     const host = {
+      ...patientConnect,
       host: hostname,
       port: Number(port || (isSecure ? 443 : 80)),
       lookup: guardLookup(lookup, egress, blockedFound),

@@ -1,5 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import type { Agent, buildConnector } from 'undici';
+import { patientConnect } from '../../core/address.ts';
 import { withInterimResponses } from './interim-responses.ts';
 
 /** What is used of undici. */
@@ -44,10 +45,8 @@ export function createFetch(lookup: LookupFunction): OwnFetch {
 
 function agentOf(undici: Undici, lookup: LookupFunction): Agent {
   // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.
-  const connect = undici.buildConnector({ lookup, rejectUnauthorized: true, allowH2: false });
-  return new undici.Agent({
-    connect: withInterimResponses(connect),
-    // Each request has a connection of its own.
-    pipelining: 0,
-  });
+  const own = { ...patientConnect, lookup, rejectUnauthorized: true, allowH2: false };
+  const connect = withInterimResponses(undici.buildConnector(own));
+  // Each request has a connection of its own.
+  return new undici.Agent({ connect, pipelining: 0 });
 }
