@@ -94,7 +94,10 @@ describe('the metrics of a running service', () => {
     await redeliver(leat, stream.id, failing);
     const end = await scrapeUntil(
       'the redelivery to be recorded',
-      (text) => growth(start, text)('leat_settle_batch_results_sum') === 24,
+      // More where an attempt took so long that it was parked first.
+      (text) =>
+        growth(start, text)('leat_settle_batch_results_sum') >= 24 &&
+        attempts('redelivery', 'delivered')(text) > 0,
     );
     assert.equal(attempts('redelivery', 'delivered')(end), 1);
     assert.equal(attempts('first', 'retry')(end), 2);
