@@ -76,7 +76,7 @@ export interface StreamOptions {
   readonly types?: readonly string[];
   readonly status?: string;
   readonly authorization?: Record<string, string>;
-  readonly delivery?: object;
+  readonly delivery?: object | undefined;
 }
 
 /** The body that creates a stream; names and types are fresh by default. */
