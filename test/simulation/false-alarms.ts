@@ -1,5 +1,6 @@
 import type { Plan } from './plan.ts';
 import { common } from './regressions.ts';
+import { noFaults } from './simulation.ts';
 
 /**
  * Shortened histories in which the oracle found a violation that was none. They are plans, because the
@@ -326,6 +327,42 @@ export const falseAlarms: readonly { readonly mistake: string; readonly plan: Pl
         { at: 101, do: 'publish', types: ['a.made'], repeats: false },
         { at: 105, do: 'freeze', node: 0, command: 0, ms: 1500 },
         { at: 2000, do: 'publish', types: ['b.made'], repeats: false },
+      ],
+    },
+  },
+  {
+    mistake:
+      'an attempt that was under way when its event was skipped, replayed, and redelivered, was made although there was a row',
+    plan: {
+      seed: 1,
+      settings: {
+        ...common,
+        streamConcurrency: 4,
+        concurrency: 8,
+        retryDelaysMs: [300],
+        disable: { consecutive: 20, total: 30 },
+        parkAfterMs: 400,
+        parkAfterEvents: 16,
+        settleMax: 32,
+        tailEventsMax: 50,
+        tailBytesMax: 1000000,
+        pageEvents: 20,
+        pageBytes: 1000000,
+        lagMs: 500,
+        pollMs: 1000,
+      },
+      nodes: 1,
+      streams: [['a.made']],
+      faultRates: noFaults,
+      steps: [
+        { at: 0, do: 'changeReceiver', stream: 0, behaviour: 'hanging' },
+        { at: 10, do: 'publish', types: ['a.made'], repeats: false },
+        { at: 50, do: 'disable', stream: 0 },
+        { at: 60, do: 'enable', stream: 0, resume: 'latest' },
+        { at: 70, do: 'changeReceiver', stream: 0, behaviour: 'refusesAll' },
+        { at: 80, do: 'replay', stream: 0, from: 0 },
+        { at: 150, do: 'redeliver', stream: 0, pick: 0 },
+        { at: 700, do: 'publish', types: ['b.made'], repeats: false },
       ],
     },
   },

@@ -26,13 +26,14 @@ function asOpen({ delivery }: SimulatedStream, { state }: model.ModelRow): Redel
 
 /**
  * Returns whether an attempt without a row was under way when its stream was disabled, and enabled after
- * its event: a replay may send such an event again, like others that were skipped.
+ * its event: a replay may send such an event again, like others that were skipped, and a redelivery what
+ * failed then.
  */
 function isReplayedInFlight(
   { counts, skipped }: SimulatedStream,
   { id, offset }: Outcome['event'],
 ): boolean {
-  return counts.rows.get(id)?.kind === 'replay' && skipped.has(offset ?? 0);
+  return counts.rows.get(id)?.kind !== 'first' && skipped.has(offset ?? 0);
 }
 
 const isWaiting = ({ state, dueAt = 0 }: model.ModelRow, now: number): boolean =>
