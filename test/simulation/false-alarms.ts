@@ -1,5 +1,5 @@
 import type { Plan } from './plan.ts';
-import { common } from './regressions.ts';
+import { common, wide } from './regressions.ts';
 import { noFaults } from './simulation.ts';
 
 /**
@@ -293,21 +293,8 @@ export const falseAlarms: readonly { readonly mistake: string; readonly plan: Pl
     plan: {
       seed: 4,
       settings: {
-        ...common,
-        streamConcurrency: 4,
-        concurrency: 8,
-        retryDelaysMs: [300],
-        disable: { consecutive: 20, total: 30 },
-        parkAfterMs: 400,
-        parkAfterEvents: 16,
-        settleMax: 32,
-        tailEventsMax: 50,
-        tailBytesMax: 1000000,
-        pageEvents: 20,
-        pageBytes: 1000000,
-        lagMs: 500,
+        ...wide,
         slowSlots: 1,
-        pollMs: 1000,
       },
       nodes: 1,
       streams: [['a.made']],
@@ -336,20 +323,7 @@ export const falseAlarms: readonly { readonly mistake: string; readonly plan: Pl
     plan: {
       seed: 1,
       settings: {
-        ...common,
-        streamConcurrency: 4,
-        concurrency: 8,
-        retryDelaysMs: [300],
-        disable: { consecutive: 20, total: 30 },
-        parkAfterMs: 400,
-        parkAfterEvents: 16,
-        settleMax: 32,
-        tailEventsMax: 50,
-        tailBytesMax: 1000000,
-        pageEvents: 20,
-        pageBytes: 1000000,
-        lagMs: 500,
-        pollMs: 1000,
+        ...wide,
       },
       nodes: 1,
       streams: [['a.made']],

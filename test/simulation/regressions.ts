@@ -21,24 +21,30 @@ export const common = {
   heartbeatMs: 250,
 } as const;
 
+/** Those of histories that need no narrow bounds. */
+export const wide = {
+  ...common,
+  streamConcurrency: 4,
+  concurrency: 8,
+  retryDelaysMs: [300],
+  disable: { consecutive: 20, total: 30 },
+  parkAfterMs: 400,
+  parkAfterEvents: 16,
+  settleMax: 32,
+  tailEventsMax: 50,
+  tailBytesMax: 1000000,
+  pageEvents: 20,
+  pageBytes: 1000000,
+  lagMs: 500,
+  pollMs: 1000,
+} as const;
+
 /** Streams that are created between the heartbeats of two nodes, whose shares do not count them yet. */
 const createdBetweenHeartbeats: Plan = {
   seed: 28,
   settings: {
-    ...common,
-    streamConcurrency: 4,
+    ...wide,
     concurrency: 32,
-    retryDelaysMs: [300],
-    disable: { consecutive: 20, total: 30 },
-    parkAfterMs: 400,
-    parkAfterEvents: 16,
-    settleMax: 32,
-    tailEventsMax: 50,
-    tailBytesMax: 1000000,
-    pageEvents: 20,
-    pageBytes: 1000000,
-    lagMs: 500,
-    pollMs: 1000,
     heartbeatMs: 2000,
     leaseMs: 8000,
     leaseStopMs: 6000,
@@ -616,20 +622,7 @@ export const regressions: readonly {
     fault: 'an event that is held back without the lease',
     plan: {
       settings: {
-        ...common,
-        streamConcurrency: 4,
-        concurrency: 8,
-        retryDelaysMs: [300],
-        disable: { consecutive: 20, total: 30 },
-        parkAfterMs: 400,
-        parkAfterEvents: 16,
-        settleMax: 32,
-        tailEventsMax: 50,
-        tailBytesMax: 1000000,
-        pageEvents: 20,
-        pageBytes: 1000000,
-        lagMs: 500,
-        pollMs: 1000,
+        ...wide,
       },
       faultRates: { ...noFaults, hintsLost: 0.4 },
       seed: 21,

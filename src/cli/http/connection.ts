@@ -21,12 +21,12 @@ export async function createConnection(
 ): Promise<Dispatcher> {
   const [{ buildConnector, Client, EnvHttpProxyAgent, Pool }, { withInterimResponses }] =
     await Promise.all([import('undici'), import('../../delivery/http/interim-responses.ts')]);
-  const tls = { ...patientConnect, ...(ca !== undefined && { ca }) };
+  const own = { ...patientConnect, ...(ca !== undefined && { ca }) };
   const { protocol, hostname } = new URL(url);
   const lookup = isLocalhostName(hostname) ? { lookup: resolveLocalhost } : {};
   // A proxy elsewhere would read the secret, and not find the server.
   const isDirect = !usesEnvProxy() || (protocol === 'http:' && isThisMachine(hostname));
-  const connect = buildConnector({ ...tls, ...lookup, timeout: timeoutMs, allowH2: false });
+  const connect = buildConnector({ ...own, ...lookup, timeout: timeoutMs, allowH2: false });
   if (isDirect) return new Client(url, { connect: withInterimResponses(connect), allowH2: false });
   return new EnvHttpProxyAgent({
     connect,
@@ -36,8 +36,8 @@ export async function createConnection(
       return new Pool(origin, { ...given, connect: withInterimResponses(given.connect) });
     },
     connectTimeout: timeoutMs,
-    proxyTls: tls,
-    requestTls: tls,
+    proxyTls: own,
+    requestTls: own,
     allowH2: false,
   });
 }
