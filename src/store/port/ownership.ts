@@ -112,8 +112,8 @@ export interface Heartbeat {
   /** Streams of the node that were changed and not read again since, because hints may get lost. */
   readonly changed: readonly StreamRef[];
   /**
-   * Maximum streams for the node, so that all nodes have about the same number; `Infinity` for a
-   * node that is alone.
+   * Maximum streams for the node, so that all nodes have about the same number, and at least 1; `Infinity`
+   * for a node that is alone. 0 for one whose clock is wrong: it takes none, not even a new one.
    */
   readonly share: number;
 }

@@ -286,6 +286,12 @@ function leaseContract(engine: Engine): void {
     assert.equal((await renewed(fixture, node)).share, Infinity);
   });
 
+  test('heartbeat: without a stream the share is 1, so that the first one waits for no heartbeat', async (t) => {
+    const fixture = await createFixture(engine, t);
+    for (const node of await twoNodes(fixture))
+      assert.equal((await renewed(fixture, node)).share, 1);
+  });
+
   test('heartbeat: returns changed streams until the node has read them again', async (t) => {
     const fixture = await createFixture(engine, t);
     const { heartbeat, hasSeen, owned: read } = fixture.store.ownership;
