@@ -50,6 +50,8 @@ export class FailureWorks {
   readonly #core: OracleCore;
   readonly #tables: Tables;
   #works = new Map<string, Work>();
+  /** Old requests that upkeep has removed: their failures may still be open. */
+  #removed: readonly Work[] = [];
 
   readonly #endOf: Results['endedAs'];
 
@@ -66,6 +68,7 @@ export class FailureWorks {
 
   restore(works: readonly Work[]): void {
     this.#works = new Map(structuredClone(works).map((work) => [work.request.id, work]));
+    this.#removed = this.#removed.filter(({ request }) => !this.#works.has(request.id));
   }
 
   /** Notes that a request was accepted: it is about the failures that are open now. */
@@ -296,7 +299,7 @@ export class FailureWorks {
 
   /** Returns whether this failure is open because it was opened again. */
   isReopened({ id }: SimulatedStream, eventId: string): boolean {
-    return [...this.#works.values()].some(
+    return [...this.#works.values(), ...this.#removed].some(
       ({ streams }) => streams.get(id)?.get(eventId) === 'reopened',
     );
   }
@@ -368,7 +371,8 @@ export class FailureWorks {
 
   /** Checks that only old requests without work were removed. */
   pruned(): void {
-    for (const [id, { work, acceptedAt, request }] of this.#works) {
+    for (const [id, removed] of this.#works) {
+      const { work, acceptedAt, request } = removed;
       const row = this.#core.deps.sharedStore.db.get`
         select id from redeliveries where tenant = ${request.tenant} and id = ${id}
         union all
@@ -377,6 +381,7 @@ export class FailureWorks {
       if (work !== 'none' || this.#core.deps.now() - acceptedAt < keptMs)
         this.#core.violate('lost', `${id} was removed`);
       this.#works.delete(id);
+      this.#removed = [...this.#removed, removed];
     }
   }
 
@@ -429,7 +434,7 @@ export class FailureWorks {
 
   /** Returns whether a redelivery of this failure was cancelled before it had begun. */
   isReturned({ id }: SimulatedStream, eventId: string): boolean {
-    return [...this.#works.values()].some(
+    return [...this.#works.values(), ...this.#removed].some(
       ({ isCancelled, streams }) => isCancelled && streams.get(id)?.get(eventId) === 'skipped',
     );
   }

@@ -333,7 +333,9 @@ export class Results {
   }
 
   redeliveredAll(streamId: string, count: number, now: number): void {
-    const rows = [...(this.#core.streams.get(streamId)?.counts.rows.values() ?? [])];
+    const stream = this.#core.streams.get(streamId);
+    if (stream === undefined || stream.isDeleted) return;
+    const rows = [...stream.counts.rows.values()];
     const failed = rows.filter(({ state }) => state === 'failed').map(({ eventId }) => eventId);
     if (failed.length !== count)
       this.#core.violate('counters', `${count} failures, not ${failed.length}`);
