@@ -201,9 +201,10 @@ const requestsAtOnce = 10;
 function laterJobsOf({ store, settings }: UpkeepDeps): Jobs[] {
   const take = settings.stepRows;
   const events = { olderThanMs: settings.eventRetentionMs, take };
+  const attempts = { olderThanMs: settings.attemptRetentionMs, take };
   return [
     [{ name: 'days of events', step: () => store.upkeep.dropEvents(events) }],
-    [{ name: 'kept', step: () => store.upkeep.releaseKept({ take }) }],
+    [{ name: 'kept', step: () => store.upkeep.releaseKept(attempts) }],
     [{ name: 'file', step: () => store.upkeep.shrink() }],
   ];
 }

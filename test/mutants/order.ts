@@ -190,6 +190,26 @@ export const orderMutants: readonly Mutant[] = [
     ),
   },
   {
+    name: 'a failure that is opened again and loses its history to upkeep',
+    file: 'store/commands/reopening.ts',
+    before: 'if (run !== undefined) yield* engine.keepEntries(run, offsets);',
+    after: '',
+    killedBy: by(
+      'store/sqlite',
+      'reopen: a failure keeps its history when upkeep is about to remove what it passed',
+    ),
+  },
+  {
+    name: 'history that is released before its time because no delivery needs it',
+    file: 'store/engine/sqlite/upkeep.ts',
+    before: 'k.at >= ${before} or case',
+    after: 'case',
+    killedBy: by(
+      'store/sqlite',
+      'reopen: the history of a failure stays for its time once that is delivered',
+    ),
+  },
+  {
     name: 'a dismissed failure above the cursor that the next owner sends again',
     file: 'store/rules/dismissal.ts',
     before: 'return (offset ?? 0) <= cursor;',

@@ -411,7 +411,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'history of open failures that leaves with its day',
     file: 'store/engine/sqlite/history-pruner.ts',
-    before: 'for (const delivery of page) keep(db, delivery, before);',
+    before:
+      'for (const { key, event_key: eventKey } of page) keepAttempts(db, { key }, eventKey, before);',
     after: '',
   },
   {

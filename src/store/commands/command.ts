@@ -221,6 +221,8 @@ export interface EngineSteps {
   writeRuns(runs: readonly Run[]): void;
   /** Adds the same entry to the history of each of these deliveries of a stream. */
   addEntries(run: Run, events: readonly HistoryEvent[], entry: Attempt): void;
+  /** Moves the history of events of the log to where it stays while a delivery of them is open. */
+  keepEntries(run: Run, offsets: readonly Offset[]): void;
   /**
    * Appends events. Returns those that are new: hint at them after the commit. Throws `StoreTenantGone`, and
    * `StoreContentRefused` when the content is at fault.
@@ -267,6 +269,7 @@ type Yielded<Name extends keyof EngineSteps> = (
 export const engine: { readonly [Name in keyof EngineSteps]: Yielded<Name> } = {
   writeRuns: (...values) => new EngineStep('writeRuns', values),
   addEntries: (...values) => new EngineStep('addEntries', values),
+  keepEntries: (...values) => new EngineStep('keepEntries', values),
   append: (...values) => new EngineStep('append', values),
   withBodies: (...values) => new EngineStep('withBodies', values),
   beginStep: (...values) => new EngineStep('beginStep', values),

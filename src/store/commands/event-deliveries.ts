@@ -21,6 +21,7 @@ import {
   positionIn,
   postgresOnly,
 } from './dialect.ts';
+import { entriesOf } from './history.ts';
 import {
   type Candidate,
   candidatesOf,
@@ -305,21 +306,4 @@ function* historiesOf(
     where nth <= ${historyMax} order by stream_key, number`;
   const histories = Map.groupBy(rows, (row) => row.stream_key);
   return new Map([...histories].map(([key, entries]) => [key, entries.map(attemptOf)]));
-}
-
-/** The entries of the histories of one event. SQLite has those that were kept in a table of their own. */
-function entriesOf(tenant: number, eventKey: number, keys: readonly number[]): Fragment {
-  const list = JSON.stringify(keys);
-  return new Fragment({
-    sqlite: piece`(
-      select rowid as number, stream_key, at, duration_ms, outcome, status, error from attempts
-      where stream_key in (select value from json_each(${list})) and event_key = ${eventKey}
-      union all
-      select number, stream_key, at, duration_ms, outcome, status, error from attempts_kept
-      where stream_key in (select value from json_each(${list})) and event_key = ${eventKey})`,
-    postgres: piece`(
-      select number, stream_key, at, duration_ms, outcome, status, error from attempts
-      where tenant = ${tenant} and stream_key = any((select ${keys}::bigint[])::bigint[])
-        and event_key = ${eventKey})`,
-  });
 }

@@ -4,7 +4,7 @@ import { dayOf } from '../../core/units.ts';
 import { outcomeCodes, testKeyOf } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import { type Command, sql } from './command.ts';
-import { type Fragment, postgresOnly } from './dialect.ts';
+import { Fragment, piece, postgresOnly } from './dialect.ts';
 
 // PostgreSQL has a partition of the history for each day, and deliveries have the days of theirs.
 
@@ -39,11 +39,26 @@ export function* endOf(
   const event = yield* sql.get<{ offset: Offset }>`
     select "offset" from events where tenant = ${tenant} and id = ${eventId} ${retained} limit 1`;
   const found = yield* sql.get<{ outcome: number }>`
-    select outcome from attempts
-    where ${postgresOnly`tenant = ${tenant} and`} stream_key = ${key}
-      and event_key = ${event?.offset ?? testKeyOf(eventId)} 
-      and outcome in (${outcomeCodes.delivered}, ${outcomeCodes.dismissed})
+    select outcome from ${entriesOf(tenant, event?.offset ?? testKeyOf(eventId), [key])} as entries
+    where outcome in (${outcomeCodes.delivered}, ${outcomeCodes.dismissed})
     order by outcome limit 1`;
   if (found === undefined) return undefined;
   return found.outcome === outcomeCodes.delivered ? 'delivered' : 'dismissed';
+}
+
+/** The entries of the histories of one event. SQLite has those that were kept in a table of their own. */
+export function entriesOf(tenant: number, eventKey: number, keys: readonly number[]): Fragment {
+  const list = JSON.stringify(keys);
+  return new Fragment({
+    sqlite: piece`(
+      select rowid as number, stream_key, at, duration_ms, outcome, status, error from attempts
+      where stream_key in (select value from json_each(${list})) and event_key = ${eventKey}
+      union all
+      select number, stream_key, at, duration_ms, outcome, status, error from attempts_kept
+      where stream_key in (select value from json_each(${list})) and event_key = ${eventKey})`,
+    postgres: piece`(
+      select number, stream_key, at, duration_ms, outcome, status, error from attempts
+      where tenant = ${tenant} and stream_key = any((select ${keys}::bigint[])::bigint[])
+        and event_key = ${eventKey})`,
+  });
 }

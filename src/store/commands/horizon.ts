@@ -1,4 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
+import { dayMs } from '../../core/units.ts';
 import { type Command, sql } from './command.ts';
 
 /**
@@ -11,4 +12,10 @@ export function* horizonOf(olderThanMs: number): Command<Millis> {
     select leat_now() as now, nullif(max(last_published_at), 0) as newest from tenants`;
   if (row === undefined) throw new Error('A select of an aggregate returned no row.');
   return Math.min(row.now, row.newest ?? Infinity) - olderThanMs;
+}
+
+/** Returns the start of the day of that instant: of the history, whole days are removed. */
+export function* dayHorizonOf(olderThanMs: number): Command<Millis> {
+  const horizon = yield* horizonOf(olderThanMs);
+  return horizon - (horizon % dayMs);
 }

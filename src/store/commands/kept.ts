@@ -1,13 +1,16 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Offset } from '../../core/types.ts';
 import { type Command, sql, together } from './command.ts';
-import { oneOfNumbers } from './dialect.ts';
+import { oneOfNumbers, postgresOnly } from './dialect.ts';
 
 /** A walk over a table, page by page; at its end it stops until it is started again. */
 export interface Walk {
   /**
-   * Checks a page of `take` rows. Returns how much it checked; 0 only when the walk is over. A page
-   * whose commit fails is checked again by the next walk only.
+   * Checks a page of `take` rows; of the history only what is from before an instant may go. Returns how
+   * much it checked; 0 only when the walk is over. A page whose commit fails is checked again by the next
+   * walk only.
    */
-  next(take: number): Command<number>;
+  next(take: number, before: Millis): Command<number>;
   isOver(): boolean;
   restart(): void;
 }
@@ -20,13 +23,13 @@ export interface WalkedPage<Key> {
 
 export function createWalk<Key>(
   start: Key,
-  check: (after: Key, take: number) => Command<WalkedPage<Key>>,
+  check: (after: Key, take: number, before: Millis) => Command<WalkedPage<Key>>,
 ): Walk {
   let after: Key | undefined = start;
   return {
-    *next(take) {
+    *next(take, before) {
       if (after === undefined) return 0;
-      const { checked, last } = yield* check(after, take);
+      const { checked, last } = yield* check(after, take, before);
       after = last;
       return checked;
     },
@@ -66,4 +69,39 @@ function* releaseBodies(after: BodyKey, take: number): Command<WalkedPage<BodyKe
     }),
   );
   return { checked: rows.length, last: rows.length < take ? undefined : rows.at(-1) };
+}
+
+/** The position of a walk over the deliveries. */
+export interface DeliveryKey {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly event_id: string;
+}
+
+/** Before all deliveries. */
+export const firstDelivery: DeliveryKey = { tenant: -1, stream: '', event_id: '' };
+
+/** A delivery on a walk. */
+export interface WalkedDelivery extends DeliveryKey {
+  /** The key of its stream in the history. */
+  readonly key: number;
+  readonly event_key: number;
+  readonly offset: Offset | null;
+  /** On PostgreSQL. */
+  readonly event_day: number | null;
+  readonly has_body: boolean | number;
+}
+
+/** Returns the next deliveries, in the order of their key. */
+export function* deliveriesAfter(
+  { tenant, stream, event_id: eventId }: DeliveryKey,
+  take: number,
+): Command<WalkedDelivery[]> {
+  return yield* sql.all<WalkedDelivery>`
+    select d.tenant, d.stream, d.event_id, d."offset", d.body is not null as has_body
+      ${postgresOnly`, d.event_day`}, coalesce(d."offset", leat_test_key(d.event_id)) as event_key,
+      (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key
+    from deliveries d
+    where (d.tenant, d.event_id, d.stream) > (${tenant}, ${eventId}, ${stream})
+    order by d.tenant, d.event_id, d.stream limit ${take}`;
 }

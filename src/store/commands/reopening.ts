@@ -92,10 +92,13 @@ export function* stepReopening({ tenant, id }: DismissalKey): Command<Stepped> {
   }
   if (first === undefined) return { result: 'done' };
   const { stream } = first;
+  const offsets = own.map(({ offset }) => offset);
   const run = yield* lockRun(tenant, stream);
+  // Upkeep may have passed the open failures, and be about to remove the days of these. What is removed by
+  // now is not seen as dismissed below.
+  if (run !== undefined) yield* engine.keepEntries(run, offsets);
   const open = run === undefined ? [] : yield* toOpen(run, own, below);
   if (run !== undefined && open.length > 0) yield* openAgain(run, id, open);
-  const offsets = own.map(({ offset }) => offset);
   // What is not opened stays dismissed.
   yield* sql.run`
     update dismissed_events set dismissal = null

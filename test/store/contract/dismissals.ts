@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Node, Stream, StreamStatus } from '../../../src/core/types.ts';
+import { dayMs } from '../../../src/core/units.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import { newEntry } from './audit-log.ts';
 import type { Engine } from './engine.ts';
@@ -242,6 +243,59 @@ function reopenContract(engine: Engine): void {
     const cancelled = await startWork(store, 'redeliveries', { tenant });
     assert.equal(await store.redeliveries.cancel(tenant, cancelled), 'cancelled');
     await assertEndsAfter(fixture, 'redeliveries', [cancelled, 3]);
+  });
+
+  test('reopen: a failure keeps its history when upkeep is about to remove what it passed', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, events } = await withFailures(fixture, [503, 503]);
+    const [first, second] = events;
+    assert.ok(first && second);
+    const selection = { eventIds: [second.id] };
+    const id = await startWork(store, 'dismissals', { tenant, selection });
+    fixture.now = start + 2 * dayMs;
+    await fixture.publish('user.changed');
+    const query = { olderThanMs: dayMs, take: 10 };
+    assert.equal(await store.deliveries.pruneAttempts(query), 1, 'passes the open failures');
+    assert.equal(await reopen(fixture, id), 1);
+    while ((await store.deliveries.pruneAttempts(query)) > 0);
+    while ((await store.upkeep.releaseKept(query)) > 0);
+    const outcomes = (await failuresOf(fixture, stream)).map(
+      ({ event, attempts }) => [event.id, attempts.map(({ outcome }) => outcome)] as const,
+    );
+    assert.deepEqual(
+      new Map(outcomes),
+      new Map([
+        [first.id, ['failed']],
+        [second.id, ['failed', 'dismissed']],
+      ]),
+    );
+  });
+
+  test('reopen: the history of a failure stays for its time once that is delivered', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await withFailures(fixture, [503]);
+    const [event] = events;
+    assert.ok(event);
+    assert.equal(await reopen(fixture, await startWork(store, 'dismissals', { tenant })), 1);
+    await store.deliveries.redeliver(tenant, stream.id, event.id);
+    await claimDue(fixture, owned);
+    await fixture.settle(owned, { outcomes: [delivered(event, again)] });
+    const outcomes = async () => {
+      const { items } = await store.eventLog.attempts(tenant, stream.id, {
+        after: undefined,
+        take: 10,
+      });
+      return items.map(({ attempt }) => attempt.outcome);
+    };
+    const query = { olderThanMs: dayMs, take: 10 };
+    while ((await store.upkeep.releaseKept(query)) > 0);
+    assert.deepEqual(await outcomes(), ['delivered', 'redelivered', 'dismissed', 'failed']);
+    fixture.now = start + 2 * dayMs;
+    await fixture.publish('user.changed');
+    while ((await store.upkeep.releaseKept(query)) > 0);
+    assert.deepEqual(await outcomes(), ['delivered', 'redelivered']);
   });
 
   test('reopen: a stream that was deleted is left out', async (t) => {

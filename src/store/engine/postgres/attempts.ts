@@ -1,4 +1,4 @@
-import type { Attempt } from '../../../core/types.ts';
+import type { Attempt, Offset } from '../../../core/types.ts';
 import { dayMs } from '../../../core/units.ts';
 import {
   attemptOf,
@@ -42,6 +42,25 @@ export async function addAttempts(tx: Queries, entries: readonly Entry[]): Promi
   await tx.copy`attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status, error)`(
     rows,
   );
+}
+
+/** Moves entries of events of the log to day 0, which is never removed. */
+export async function keepAttempts(
+  tx: Queries,
+  { tenant, key }: Pick<Run, 'tenant' | 'key'>,
+  offsets: readonly Offset[],
+): Promise<void> {
+  await tx.run`
+    with moved as (
+      delete from attempts
+      where day > 0 and tenant = ${tenant} and stream_key = ${key}
+        and event_key = any(${numbers(offsets)}::bigint[])
+      returning *
+    )
+    insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status,
+      error, number)
+    select 0, tenant, stream_key, event_key, at, duration_ms, outcome, status, error, number
+    from moved`;
 }
 
 /** A delivery whose history is read. */

@@ -19,7 +19,7 @@ import {
 import { createWriter } from '../../commands/dialect.ts';
 import { type BoundedRows, rowBytes } from '../../rows/bounded.ts';
 import { appendWithin } from './append.ts';
-import { addAttempts } from './attempts.ts';
+import { addAttempts, keepAttempts } from './attempts.ts';
 import { advisoryLock, type Database, type Queries } from './database.ts';
 import { requireSame, type StoreIdentity } from './identity.ts';
 import { withBodies } from './kept.ts';
@@ -138,6 +138,7 @@ const steps: StepsOn<Queries> = {
       tx,
       events.map((event) => ({ run: to, event, attempt })),
     ),
+  keepEntries: keepAttempts,
   append: async (tx, tenant, events) => (await appendWithin(tx, tenant, events)).written,
   withBodies: (tx, rows) => withBodies(tx, rows),
   beginStep: async (tx, { id, incarnation }, kind, number) => {

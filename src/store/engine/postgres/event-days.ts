@@ -2,8 +2,9 @@ import { sleep } from '../../../core/sleep.ts';
 import { dayMs, dayOf } from '../../../core/units.ts';
 import type { UpkeepStore } from '../../port/upkeep.ts';
 import { type Database, numbers } from './database.ts';
-import { type DeliveryKey, deliveriesAfter } from './history-pruner.ts';
+import { walkOn } from './history-pruner.ts';
 import { horizonOf } from '../../commands/horizon.ts';
+import { type DeliveryKey, firstDelivery } from '../../commands/kept.ts';
 import { run } from './commands.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
@@ -15,7 +16,7 @@ interface Going {
   readonly days: readonly number[];
   /** Once every transaction up to here is over, no new row needs an event of these days. */
   readonly barrier: string;
-  readonly after: DeliveryKey | undefined;
+  readonly after: DeliveryKey;
   readonly isKept: boolean;
 }
 
@@ -45,7 +46,7 @@ export function createEventDayDropper(deps: DayDeps): UpkeepStore['dropEvents'] 
     }
     if (!(await waitPast(deps, going.barrier))) return 0;
     const last = await keepBodies(deps, going, take);
-    going = { ...going, after: last, isKept: last === undefined };
+    going = { ...going, after: last ?? firstDelivery, isKept: last === undefined };
     return 1;
   };
 
@@ -72,7 +73,7 @@ async function startOn(
   if (days.length === 0) return undefined;
   const row = await db.get<{ barrier: string }>`
     select pg_snapshot_xmax(pg_current_snapshot())::text as barrier`;
-  return { known, days, barrier: row?.barrier ?? '0', after: undefined, isKept: false };
+  return { known, days, barrier: row?.barrier ?? '0', after: firstDelivery, isKept: false };
 }
 
 /**
@@ -125,7 +126,7 @@ async function keepBodies(
   const from = Math.min(...days);
   const to = Math.max(...days);
   return identity.transact(db, 'relaxed', async (tx) => {
-    const page = await deliveriesAfter(tx, after, take);
+    const page = await walkOn(tx, after, take);
     const needing = page.filter(
       ({ offset, event_day: day, has_body: hasBody }) =>
         offset !== null && !hasBody && (day === null || (day >= from && day <= to)),

@@ -1,18 +1,16 @@
-import type { Offset } from '../../../core/types.ts';
 import { dayOf } from '../../../core/units.ts';
 import type { DeliveryStore } from '../../port/deliveries.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import { horizonOf } from '../../commands/horizon.ts';
+import {
+  deliveriesAfter,
+  type DeliveryKey,
+  firstDelivery,
+  type WalkedDelivery,
+} from '../../commands/kept.ts';
 import { run } from './commands.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
-
-/** The position of a walk over the deliveries. */
-export interface DeliveryKey {
-  readonly tenant: number;
-  readonly stream: string;
-  readonly event_id: string;
-}
 
 /** A walk over the open deliveries. */
 interface Walk {
@@ -20,7 +18,7 @@ interface Walk {
   readonly known: KnownStore;
   /** The days whose entries it moves. They had rows when it started: no others that have are removed after it. */
   readonly days: readonly number[];
-  readonly after: DeliveryKey | undefined;
+  readonly after: DeliveryKey;
   /** It has reached the end. */
   readonly isOver: boolean;
 }
@@ -48,7 +46,7 @@ export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts
     walk = covering(walk, known, filled) ?? startOf(known, filled);
     if (walk.isOver) return removeFirst(deps, old, known);
     const last = await keepOpen(deps, walk, take);
-    walk = { ...walk, after: last, isOver: last === undefined };
+    walk = { ...walk, after: last ?? firstDelivery, isOver: last === undefined };
     return 1;
   };
 
@@ -67,7 +65,7 @@ function covering(
 
 function startOf(known: KnownStore, filled: readonly DayTable[]): Walk {
   const days = filled.map(({ day }) => day);
-  return { known, days, after: undefined, isOver: days.length === 0 };
+  return { known, days, after: firstDelivery, isOver: days.length === 0 };
 }
 
 /**
@@ -79,7 +77,7 @@ async function keepOpen(
   take: number,
 ): Promise<DeliveryKey | undefined> {
   return identity.transact(db, 'relaxed', async (tx) => {
-    const page = await deliveriesAfter(tx, after, take);
+    const page = await walkOn(tx, after, take);
     await Promise.all(days.map((day) => keepOf(tx, page, day)));
     return page.length < take ? undefined : page.at(-1);
   });
@@ -113,37 +111,17 @@ async function keepOf(tx: Queries, page: readonly WalkedDelivery[], day: number)
     from moved`;
 }
 
-/** A delivery on a walk. */
-export interface WalkedDelivery extends DeliveryKey {
-  /** The key of its stream in the history. */
-  readonly key: number;
-  readonly event_key: number;
-  readonly offset: Offset | null;
-  readonly event_day: number | null;
-  readonly has_body: boolean;
-}
-
-/**
- * Returns the next deliveries, in the order of their key. The statement forces the use of its
- * index.
- */
-export async function deliveriesAfter(
+/** Returns the next deliveries of a walk. The statement forces the use of the index of its order. */
+export async function walkOn(
   tx: Queries,
-  after: DeliveryKey | undefined,
+  after: DeliveryKey,
   take: number,
-): Promise<WalkedDelivery[]> {
-  const { tenant, stream, event_id: eventId } = after ?? { tenant: -1, stream: '', event_id: '' };
+): Promise<readonly WalkedDelivery[]> {
   const [, rows] = await Promise.all([
     tx.get`
       select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
         set_config('enable_seqscan', 'off', true)`,
-    tx.all<WalkedDelivery>`
-      select d.tenant, d.stream, d.event_id, d."offset", d.event_day, d.body is not null as has_body,
-        coalesce(d."offset", leat_test_key(d.event_id)) as event_key,
-        (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key
-      from deliveries d
-      where (d.tenant, d.event_id, d.stream) > (${tenant}::int, ${eventId}, ${stream})
-      order by d.tenant, d.event_id, d.stream limit ${take}`,
+    run(tx, deliveriesAfter(after, take)),
   ]);
   return rows;
 }

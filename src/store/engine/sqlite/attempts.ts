@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
+import type { Millis } from '../../../core/clock.ts';
 import type { Attempt } from '../../../core/types.ts';
 import type { Database } from './database.ts';
 import {
@@ -10,6 +11,7 @@ import {
   shownMax,
   testKeyOf,
 } from '../../rows/attempts.ts';
+import type { Run } from '../../rows/runs.ts';
 
 /**
  * Adds one entry to a history: the only statement that an ordinary delivery costs. Histories are
@@ -39,6 +41,31 @@ export function addEntries(
     insert into attempts (stream_key, event_key, at, duration_ms, outcome, status, error)
     select ${streamKey}, value, ${at}, ${durationMs}, ${outcomeCodes[outcome]}, ${status}, ${error}
     from json_each(${JSON.stringify(events.map(eventKeyOf))})`;
+}
+
+/**
+ * Kept entries are older than all others of their event, so their numbers are below every rowid of
+ * `attempts` and rise from here. They cannot be those rowids: an empty table assigns them again.
+ */
+const keptFrom = -(2 ** 52);
+
+/** Moves entries of a delivery from before an instant, or all of them, to where no removal of days finds them. */
+export function keepAttempts(
+  db: Database,
+  { key }: Pick<Run, 'key'>,
+  eventKey: number,
+  before: Millis = Number.MAX_SAFE_INTEGER,
+): void {
+  const kept = db.run`
+    insert into attempts_kept (number, stream_key, event_key, at, duration_ms, outcome, status,
+      error)
+    select coalesce((select max(number) from attempts_kept), ${keptFrom})
+      + row_number() over (order by rowid),
+      stream_key, event_key, at, duration_ms, outcome, status, error
+    from attempts where stream_key = ${key} and event_key = ${eventKey} and at < ${before}`;
+  if (kept === 0) return;
+  db.run`
+    delete from attempts where stream_key = ${key} and event_key = ${eventKey} and at < ${before}`;
 }
 
 /** Returns the newest entries of a delivery, oldest first. */

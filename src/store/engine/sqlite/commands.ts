@@ -21,7 +21,7 @@ import {
 import { createWriter } from '../../commands/dialect.ts';
 import { type BoundedRows, readPieces } from '../../rows/bounded.ts';
 import { appendWithin } from './append.ts';
-import { addEntries } from './attempts.ts';
+import { addEntries, keepAttempts } from './attempts.ts';
 import type { Bindable, Database } from './database.ts';
 import { writeRun } from './runs.ts';
 import type { WalRoom } from './wal-room.ts';
@@ -113,6 +113,7 @@ function pageOf(db: Database, { query }: PageRead<unknown>): Promise<BoundedRows
 const steps: StepsOn<Database> = {
   writeRuns: (db, all) => all.forEach((one) => writeRun(db, one)),
   addEntries: (db, { key }, events, entry) => addEntries(db, key, events, entry),
+  keepEntries: (db, of, offsets) => offsets.forEach((offset) => keepAttempts(db, of, offset)),
   append: (db, tenant, events) => appendWithin(db, tenant, events, nowOf(db)).written,
   withBodies: (db, rows) => rows.map((row) => ({ ...row, ...bodyOf(db, row) })),
   beginStep: (db, { id, incarnation }, _kind, number) =>

@@ -1,16 +1,15 @@
 import type { Millis } from '../../../core/clock.ts';
-import { dayMs } from '../../../core/units.ts';
 import type { DeliveryStore } from '../../port/deliveries.ts';
-import { horizonOf } from '../../commands/horizon.ts';
+import { dayHorizonOf } from '../../commands/horizon.ts';
+import {
+  deliveriesAfter,
+  type DeliveryKey,
+  firstDelivery,
+  type WalkedDelivery,
+} from '../../commands/kept.ts';
+import { keepAttempts } from './attempts.ts';
 import { run } from './commands.ts';
 import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
-
-/** The position of a walk over the deliveries. */
-interface DeliveryKey {
-  readonly tenant: number;
-  readonly stream: string;
-  readonly event_id: string;
-}
 
 /** Both phases for one day. */
 interface Walk {
@@ -18,8 +17,6 @@ interface Walk {
   readonly after: DeliveryKey;
   readonly phase: 'keeping' | 'removing' | 'over';
 }
-
-const start: DeliveryKey = { tenant: -1, stream: '', event_id: '' };
 
 /**
  * Removes the history of past days. First the entries of open deliveries move to `attempts_kept`,
@@ -33,9 +30,8 @@ export function createHistoryPruner(deps: UpkeepDeps): DeliveryStore['pruneAttem
   let walk: Walk | undefined;
 
   return async ({ olderThanMs, take }) => {
-    const horizon = run(deps.db, horizonOf(olderThanMs));
-    const before = horizon - (horizon % dayMs);
-    if (walk?.before !== before) walk = { before, after: start, phase: 'keeping' };
+    const before = run(deps.db, dayHorizonOf(olderThanMs));
+    if (walk?.before !== before) walk = { before, after: firstDelivery, phase: 'keeping' };
     const { phase, after } = walk;
     if (phase === 'keeping') {
       const last = db.transact('relaxed', () => keepOpen(deps, after, before, take));
@@ -64,46 +60,12 @@ function keepOpen(
   let after: DeliveryKey | undefined = from;
   doInStep(clock, take, () => {
     if (after === undefined) return 0;
-    const page: DeliveryKey[] = db.all<DeliveryKey>`
-      select tenant, stream, event_id from deliveries
-      where (tenant, event_id, stream) > (${after.tenant}, ${after.event_id}, ${after.stream})
-      order by tenant, event_id, stream limit ${partRows}`;
-    for (const delivery of page) keep(db, delivery, before);
+    const page: WalkedDelivery[] = run(db, deliveriesAfter(after, partRows));
+    for (const { key, event_key: eventKey } of page) keepAttempts(db, { key }, eventKey, before);
     after = page.length < partRows ? undefined : page.at(-1);
     return page.length;
   });
   return after;
-}
-
-/**
- * Kept entries are older than all others of their event, so their numbers are below every rowid of
- * `attempts` and rise from here. They cannot be those rowids: an empty table assigns them again.
- */
-const keptFrom = -(2 ** 52);
-
-function keep(db: UpkeepDeps['db'], { tenant, stream, event_id }: DeliveryKey, before: Millis) {
-  const kept = db.run`
-    insert into attempts_kept (number, stream_key, event_key, at, duration_ms, outcome, status,
-      error)
-    select coalesce((select max(number) from attempts_kept), ${keptFrom})
-      + row_number() over (order by a.rowid),
-      a.stream_key, a.event_key, a.at, a.duration_ms, a.outcome, a.status, a.error
-    from deliveries d
-    cross join runs r on r.tenant = d.tenant and r.stream = d.stream
-    cross join attempts a on a.stream_key = r.key
-      and a.event_key = coalesce(d.offset, leat_test_key(d.event_id))
-    where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${event_id}
-      and a.at < ${before}`;
-  if (kept === 0) return;
-  db.run`
-    delete from attempts where rowid in (
-      select a.rowid
-      from deliveries d
-      cross join runs r on r.tenant = d.tenant and r.stream = d.stream
-      cross join attempts a on a.stream_key = r.key
-        and a.event_key = coalesce(d.offset, leat_test_key(d.event_id))
-      where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${event_id}
-        and a.at < ${before})`;
 }
 
 /**
