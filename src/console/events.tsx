@@ -75,7 +75,7 @@ function FoundEvents({ parameters }: { readonly parameters: Parameters }) {
   const from = parameters.get('from');
   // A search stays as it was found, and costs the service too much to be repeated unasked.
   const read = useRead<EventLogShown>(withQuery('/event-log', { ...search, from }), once);
-  if (isSearchUnderWay(read)) return <UnderWay read={read} />;
+  if (read.data === undefined && isSearchUnderWay(read)) return <UnderWay read={read} />;
   return (
     <Loaded read={read} lines={12}>
       {({ events, next }) => (

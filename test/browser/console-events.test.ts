@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Locator, Page } from 'playwright-core';
 import { createStream, publish, publishAll } from '../helpers/api-client.ts';
 import type { Installation, OpenConsole } from '../helpers/console-page.ts';
@@ -534,7 +535,8 @@ describe('a search that reads much', () => {
     await expectRows(1);
   });
 
-  test('explains that another one is running, and searches again', { tags: ['long'] }, async () => {
+  /** Searches payloads with other clients until the returned function is called. */
+  function searchAlongside(): () => Promise<unknown> {
     const { leat } = installation;
     const search = `/api/v2/event-log?filter=${encodeURIComponent('{"data.object.missing":{"$contains":"x"}}')}`;
     const ending = new AbortController();
@@ -542,14 +544,42 @@ describe('a search that reads much', () => {
       while (!ending.signal.aborted) await (await leat.send('GET', search)).text();
     };
     const others = Promise.all([keepSearching(), keepSearching(), keepSearching()]);
+    return () => {
+      ending.abort();
+      return others;
+    };
+  }
+
+  test(
+    'shows what was found before while another one is running',
+    { tags: ['long'] },
+    async (t) => {
+      await publishAll(installation.leat, [
+        { type: 'found.before', data: { object: { found: true } } },
+        ...Array.from({ length: 10_100 }, () => ({ type: 'found.not', data: {} })),
+      ]);
+      await operator.goto('/events?filter={"data.object.found":true}');
+      await page.getByRole('link', { name: 'Go on', exact: true }).click();
+      await expectRows(1);
+      // From then on a page that is opened again is read again.
+      await sleep(2100);
+      t.after(searchAlongside());
+      await page.goBack();
+      await page.getByRole('link', { name: 'Go on', exact: true }).click();
+      await page.getByText('Too many requests. These data are from').waitFor();
+      await expectRows(1);
+    },
+  );
+
+  test('explains that another one is running, and searches again', { tags: ['long'] }, async () => {
+    const end = searchAlongside();
     const refused = page.getByText('Another search of payloads is running.');
     for (let tries = 0; tries < 20 && !(await refused.isVisible()); tries += 1) {
       await operator.goto(`/events?filter={"data.object.wanted":{"$ne":${tries}}}`);
       await refused.or(page.getByRole('table')).waitFor();
     }
     await refused.waitFor();
-    ending.abort();
-    await others;
+    await end();
     await page.getByRole('button', { name: 'Search again' }).click();
     await expectRows(50);
   });
