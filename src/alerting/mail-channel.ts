@@ -41,7 +41,7 @@ export function createAlertMail({ smtpUrl, to, lookup }: AlertMailSettings): Ale
           ...server,
           // Our own socket can be closed at any moment; the library has timeouts only.
           getSocket: (_options, done) => {
-            const socket = connect({ ...server, ...patientConnect, lookup });
+            const socket = connect({ ...server, ...patientConnect(), lookup });
             sockets.push(socket);
             // The library handles later errors, but not after it has finished.
             socket.once('error', (error) => done(error, false)).on('error', () => undefined);

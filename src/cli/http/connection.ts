@@ -21,7 +21,7 @@ export async function createConnection(
 ): Promise<Dispatcher> {
   const [{ buildConnector, Client, EnvHttpProxyAgent, Pool }, { withInterimResponses }] =
     await Promise.all([import('undici'), import('../../delivery/http/interim-responses.ts')]);
-  const own = { ...patientConnect, ...(ca !== undefined && { ca }) };
+  const own = { ...patientConnect(timeoutMs), ...(ca !== undefined && { ca }) };
   const { protocol, hostname } = new URL(url);
   const lookup = isLocalhostName(hostname) ? { lookup: resolveLocalhost } : {};
   // A proxy elsewhere would read the secret, and not find the server.

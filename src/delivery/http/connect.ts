@@ -15,6 +15,8 @@ export interface ConnectTarget {
   readonly protocol: string;
   /** Shown to the server when it asks for a certificate; not used without TLS. */
   readonly identity?: ClientIdentity | undefined;
+  /** Of all that the connection is for. */
+  readonly timeoutMs?: number | undefined;
   /** Calls `ready` after a while in which a peer that sends without a request has time to do so. */
   readonly wait?: ((ready: () => void) => void) | undefined;
 }
@@ -65,12 +67,12 @@ export function createConnect({ egress, blockedFound, tls }: ConnectDeps): Conne
     const { certificate: cert, privateKey: key } = identity;
     return createSecureContext({ ca: tls?.ca, cert, key });
   };
-  return ({ hostname, port, protocol, identity, wait }, lookup, connected) => {
+  return ({ hostname, port, protocol, identity, timeoutMs, wait }, lookup, connected) => {
     const literal = literalAddress(hostname);
     requireAllowed(literal, egress);
     const isSecure = protocol === 'https:';
     const host = {
-      ...patientConnect,
+      ...patientConnect(timeoutMs),
       host: hostname,
       port: Number(port || (isSecure ? 443 : 80)),
       lookup: guardLookup(lookup, egress, blockedFound),

@@ -45,7 +45,7 @@ export function createFetch(lookup: LookupFunction): OwnFetch {
 
 function agentOf(undici: Undici, lookup: LookupFunction): Agent {
   // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.
-  const own = { ...patientConnect, lookup, rejectUnauthorized: true, allowH2: false };
+  const own = { ...patientConnect(), lookup, rejectUnauthorized: true, allowH2: false };
   const connect = withInterimResponses(undici.buildConnector(own));
   // Each request has a connection of its own.
   return new undici.Agent({ connect, pipelining: 0 });

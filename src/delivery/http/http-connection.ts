@@ -32,6 +32,8 @@ export interface HttpConnectionDeps {
   readonly lookup: Lookup;
   /** Returns how long a connection carries further requests after it was opened. */
   readonly lifeMs: () => number;
+  /** Of an attempt. */
+  readonly timeoutMs: number;
   readonly unasked: UnaskedOrigins;
   /** Receives it after each request. */
   readonly connections: {
@@ -44,7 +46,7 @@ export interface HttpConnectionDeps {
 export function openConnection(
   route: string,
   { origin, identity }: { readonly origin: string; readonly identity?: ClientIdentity | undefined },
-  { clock, connect, lookup, lifeMs, unasked, connections }: HttpConnectionDeps,
+  { clock, connect, lookup, lifeMs, timeoutMs, unasked, connections }: HttpConnectionDeps,
 ): HttpConnection {
   let socket: Socket | undefined;
   let interim: InterimResponses | undefined;
@@ -58,7 +60,7 @@ export function openConnection(
     connect: (target: ConnectTarget, connected: Connected) => {
       connection.phase = 'connecting';
       connection.endsMs = clock.elapsedMs() + lifeMs();
-      const own = { ...target, identity, wait: unasked.has(origin) ? wait : undefined };
+      const own = { ...target, identity, timeoutMs, wait: unasked.has(origin) ? wait : undefined };
       socket = connect(own, lookupFunction, (...result) => {
         if (result[0] instanceof EarlyResponse) unasked.note(origin);
         connected(...result);

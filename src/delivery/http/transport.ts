@@ -139,8 +139,11 @@ export function createTransport(deps: TransportDeps): HttpTransport {
   };
   const { unasked = new UnaskedOrigins(clock) } = deps;
   const connections: ConnectionPool<HttpConnection, WebhookRequest> = createConnectionPool({
-    open: (route, request) =>
-      openConnection(route, request, { clock, connect, lookup, lifeMs, unasked, connections }),
+    open: (route, request) => {
+      const timeoutMs = request.timeoutMs ?? deps.timeoutMs;
+      const about = { clock, connect, lookup, lifeMs, timeoutMs, unasked, connections };
+      return openConnection(route, request, about);
+    },
     isReusable: ({ origin, endsMs }) => clock.elapsedMs() < endsMs && !unasked.has(origin),
     idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
     idleChanged: deps.idleChanged,

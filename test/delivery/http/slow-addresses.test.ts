@@ -4,11 +4,17 @@ import { once } from 'node:events';
 import { connect as connectTcp, type LookupFunction, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type TestContext, test } from 'node:test';
+import { systemClock } from '../../../src/clock.ts';
+import { limits } from '../../../src/config.ts';
 import { createConnection } from '../../../src/cli/http/connection.ts';
 import { createConnect } from '../../../src/delivery/http/connect.ts';
 import { createEgressRule } from '../../../src/delivery/http/egress.ts';
 import { createFetch } from '../../../src/delivery/http/fetch.ts';
+import { createInspector } from '../../../src/delivery/http/inspector.ts';
+import { createNameLookups } from '../../../src/delivery/http/name-lookups.ts';
+import { createTransport } from '../../../src/delivery/http/transport.ts';
 import { endWithProcess } from '../../helpers/children.ts';
+import { receiverOf } from '../../helpers/receiver.ts';
 
 const program = `
   const server = require('node:http').createServer((_, response) => response.end('here'));
@@ -50,7 +56,7 @@ const heldMs = 700;
 
 test('a delivery connects to the first address although its SYN was lost and the next one refuses', async (t) => {
   const { port, release } = await startFullServer(t);
-  const connect = createConnect({ egress: createEgressRule({ allow: ['127.0.0.0/8'] }) });
+  const connect = createConnect({ egress: createEgressRule({ allow: ['127.0.0.0/8', '::1'] }) });
   const connected = Promise.withResolvers<Socket>();
   const target = { hostname: 'receiver.test', port: `${port}`, protocol: 'http:' };
   connect(target, lookup, (error, socket) => {
@@ -62,6 +68,37 @@ test('a delivery connects to the first address although its SYN was lost and the
   const socket = await connected.promise;
   t.after(() => socket.destroy());
   assert.equal(socket.remoteAddress, '127.0.0.1');
+});
+
+test('an attempt with little time leaves some for the next address', async (t) => {
+  const { port } = await startFullServer(t);
+  const receiver = await receiverOf(t, { host: '127.0.0.2', port });
+  const transport = createTransport({
+    clock: systemClock,
+    egress: createEgressRule({ allow: ['127.0.0.0/8'] }),
+    names: createNameLookups({
+      clock: systemClock,
+      resolve: () => Promise.resolve(['127.0.0.1', '127.0.0.2']),
+      limits: limits.names,
+    }),
+    inspector: createInspector({ clock: systemClock, settings: limits.inspector }),
+    timeoutMs: 1400,
+    connectionMs: 60_000,
+    bodyBytesMax: 65_536,
+    textBytesMax: 2048,
+  });
+  t.after(() => transport.close());
+  const { ended } = transport.post({
+    tenant: 1,
+    stream: 'est_1',
+    origin: `http://receiver.test:${port}`,
+    path: '/',
+    headers: [],
+    secretHeader: 'authorization',
+    body: '{}',
+  });
+  assert.equal((await ended).kind, 'response');
+  assert.equal(receiver.requests.length, 1);
 });
 
 test('the command line waits for the first address of localhost, too', async (t) => {
