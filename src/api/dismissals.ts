@@ -1,4 +1,5 @@
 import { formatTime } from '../core/date.ts';
+import { dayMs } from '../core/units.ts';
 import {
   dismissal,
   dismissalCreate,
@@ -17,7 +18,7 @@ import type { ApiSettings } from './settings.ts';
 const shared = { tag: 'Deliveries', lifecycle: 'Early Access', extension: true } as const;
 
 interface DismissalDeps extends FailureWorkDeps {
-  readonly settings: Pick<ApiSettings, 'disableTotal'>;
+  readonly settings: FailureWorkDeps['settings'] & Pick<ApiSettings, 'disableTotal'>;
 }
 
 /** Creates the operations of dismissals (docs/http-api.md#dismissals). */
@@ -82,7 +83,10 @@ function reopenDismissal({ store, failureSteps, settings }: DismissalDeps): Oper
       const result = await dismissals.reopen(tenant.id, id, settings.disableTotal);
       if (typeof result === 'object') throw reopenRefusal(result, settings.disableTotal);
       const body = await shownBy(store, tenant.id, id);
-      if (result === 'accepted') failureSteps.begin(id, () => store.dismissals.step(tenant.id, id));
+      if (result === 'accepted') {
+        const historyMs = settings.attemptRetentionDays * dayMs;
+        failureSteps.begin(id, () => store.dismissals.step(tenant.id, id, historyMs));
+      }
       return { body };
     },
   });

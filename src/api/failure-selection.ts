@@ -1,6 +1,7 @@
 import type { RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
+import { dayMs } from '../core/units.ts';
 import {
   type FailurePreviewShown,
   type SelectionSent,
@@ -14,11 +15,13 @@ import { failedWindowOf, windowOf } from './formats.ts';
 import { badBody, conflict } from './http/problem.ts';
 import { streamOf } from './not-found.ts';
 import { type Call, nameOfCaller } from './operation.ts';
+import type { ApiSettings } from './settings.ts';
 
 export interface FailureWorkDeps {
   readonly store: Pick<Store, 'streams' | 'dismissals' | 'redeliveries' | 'recording'>;
   readonly random: RandomBytes;
   readonly failureSteps: Pick<FailureSteps, 'begin'>;
+  readonly settings: Pick<ApiSettings, 'attemptRetentionDays'>;
 }
 
 type SelectionCall = Call<unknown, unknown, SelectionSent>;
@@ -28,7 +31,7 @@ type SelectionCall = Call<unknown, unknown, SelectionSent>;
  * read, so that this shows what was accepted.
  */
 export async function previewOrBegin<Shown>(
-  { store, random, failureSteps }: FailureWorkDeps,
+  { store, random, failureSteps, settings }: FailureWorkDeps,
   call: SelectionCall,
   kind: 'dismissals' | 'redeliveries',
   read: (id: string) => Promise<Shown>,
@@ -46,7 +49,8 @@ export async function previewOrBegin<Shown>(
   const result = await store.recording(entry(id, ...(streams ?? [])))[kind].create(request);
   if (result !== 'accepted') throw refusals[result.refused](kind);
   const shown = await read(id);
-  failureSteps.begin(id, () => store[kind].step(tenant.id, id));
+  const historyMs = settings.attemptRetentionDays * dayMs;
+  failureSteps.begin(id, () => store[kind].step(tenant.id, id, historyMs));
   return { body: shown };
 }
 

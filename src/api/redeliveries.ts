@@ -12,6 +12,7 @@ import {
 import { compile } from '../schemas/schema.ts';
 import type { Redelivery } from '../store/port/redeliveries.ts';
 import type { Store } from '../store/port/store.ts';
+import { dayMs } from '../core/units.ts';
 import { type FailureWorkDeps, previewOrBegin } from './failure-selection.ts';
 import { noRedelivery, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
@@ -19,7 +20,7 @@ import { nextOf, pageOf } from './page.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface RedeliveryDeps extends FailureWorkDeps {
-  readonly settings: Pick<ApiSettings, 'limits'>;
+  readonly settings: FailureWorkDeps['settings'] & Pick<ApiSettings, 'limits'>;
 }
 
 const shared = { tag: 'Deliveries', lifecycle: 'Early Access', extension: true } as const;
@@ -89,7 +90,7 @@ function read({ store }: RedeliveryDeps): Operation {
   });
 }
 
-function cancel({ store }: RedeliveryDeps): Operation {
+function cancel({ store, settings }: RedeliveryDeps): Operation {
   return operation({
     ...shared,
     operationId: 'cancelRedelivery',
@@ -107,7 +108,8 @@ function cancel({ store }: RedeliveryDeps): Operation {
       const result = await store.recording(entry(id)).redeliveries.cancel(tenant.id, id);
       if (result === 'unknown') throw noRedelivery(id);
       // What has not begun by now does not begin after the response.
-      if (result !== 'over') await cancelRest(store, tenant.id, id);
+      if (result !== 'over')
+        await cancelRest(store, tenant.id, id, settings.attemptRetentionDays * dayMs);
       return {};
     },
   });
@@ -117,9 +119,10 @@ async function cancelRest(
   { redeliveries: steps }: Pick<Store, 'redeliveries'>,
   tenant: number,
   id: string,
+  historyMs: number,
 ): Promise<void> {
   // A synchronous engine does not yield by itself.
-  while ((await steps.step(tenant, id)) !== 'done') await yieldToEventLoop();
+  while ((await steps.step(tenant, id, historyMs)) !== 'done') await yieldToEventLoop();
 }
 
 async function shownBy(

@@ -76,7 +76,8 @@ export function createUpkeep(given: UpkeepDeps): Upkeep {
     if (!mayWork()) return;
     const lease = await acquireLease(deps);
     if (lease === undefined) {
-      await runJobs(deps, worksOf(store), async () => !signal.aborted && mayWork(), signal);
+      const works = worksOf(store, settings.attemptRetentionMs);
+      await runJobs(deps, works, async () => !signal.aborted && mayWork(), signal);
       return;
     }
     const mayContinue = async (): Promise<boolean> => !signal.aborted && mayWork() && lease.renew();
@@ -152,7 +153,7 @@ async function jobsOf(
     [{ name: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
     // The record of a replay has the retention of the events that it sent.
     [{ name: 'replays', step: () => store.replays.prune(events) }],
-    ...worksOf(store),
+    ...worksOf(store, settings.attemptRetentionMs),
     [
       { name: 'old dismissals', step: () => store.dismissals.prune(results) },
       { name: 'old redeliveries', step: () => store.redeliveries.prune(results) },
@@ -179,19 +180,20 @@ async function jobsOf(
  * Jobs of every process, without the lease: after a crash they would wait until it ends, and several
  * callers at once do no harm.
  */
-function worksOf({ dismissals, redeliveries }: UpkeepDeps['store']): Jobs[] {
+function worksOf({ dismissals, redeliveries }: UpkeepDeps['store'], historyMs: number): Jobs[] {
   return [
-    [{ name: 'dismissals', step: () => continueWork(dismissals) }],
-    [{ name: 'redeliveries', step: () => continueWork(redeliveries) }],
+    [{ name: 'dismissals', step: () => continueWork(dismissals, historyMs) }],
+    [{ name: 'redeliveries', step: () => continueWork(redeliveries, historyMs) }],
   ];
 }
 
 /** Continues requests whose process has ended before they were done, one step of each. */
 async function continueWork(
-  requests: Pick<Store['redeliveries'], 'unfinished' | 'step'>,
+  requests: Pick<Store['dismissals'], 'unfinished' | 'step'>,
+  historyMs: number,
 ): Promise<number> {
   const unfinished = await requests.unfinished(requestsAtOnce);
-  for (const { tenant, id } of unfinished) await requests.step(tenant, id);
+  for (const { tenant, id } of unfinished) await requests.step(tenant, id, historyMs);
   return unfinished.length;
 }
 
@@ -201,10 +203,9 @@ const requestsAtOnce = 10;
 function laterJobsOf({ store, settings }: UpkeepDeps): Jobs[] {
   const take = settings.stepRows;
   const events = { olderThanMs: settings.eventRetentionMs, take };
-  const attempts = { olderThanMs: settings.attemptRetentionMs, take };
   return [
     [{ name: 'days of events', step: () => store.upkeep.dropEvents(events) }],
-    [{ name: 'kept', step: () => store.upkeep.releaseKept(attempts) }],
+    [{ name: 'kept', step: () => store.upkeep.releaseKept({ take }) }],
     [{ name: 'file', step: () => store.upkeep.shrink() }],
   ];
 }

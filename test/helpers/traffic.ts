@@ -139,8 +139,9 @@ export async function createStream(leat: Running, endpoint: string, name: string
       },
     },
   });
-  assert.equal(response.status, 201);
-  return ((await response.json()) as { id: string }).id;
+  const body = await response.text();
+  assert.equal(response.status, 201, body);
+  return (JSON.parse(body) as { id: string }).id;
 }
 
 /** Publishes one event or an array; returns the acknowledged ids, none unless the status is 202. */

@@ -192,7 +192,7 @@ export const orderMutants: readonly Mutant[] = [
   {
     name: 'a failure that is opened again and loses its history to upkeep',
     file: 'store/commands/reopening.ts',
-    before: 'if (run !== undefined) yield* engine.keepEntries(run, offsets);',
+    before: 'if (run !== undefined) yield* engine.keepEntries(run, offsets, before);',
     after: '',
     killedBy: by(
       'store/sqlite',
@@ -200,10 +200,10 @@ export const orderMutants: readonly Mutant[] = [
     ),
   },
   {
-    name: 'history that is released before its time because no delivery needs it',
-    file: 'store/engine/sqlite/upkeep.ts',
-    before: 'k.at >= ${before} or case',
-    after: 'case',
+    name: 'young history of a failure that is opened again and leaves with its delivery',
+    file: 'store/commands/reopening.ts',
+    before: 'dayHorizonOf(historyMs - dayEndMs)',
+    after: 'dayHorizonOf(-1e12)',
     killedBy: by(
       'store/sqlite',
       'reopen: the history of a failure stays for its time once that is delivered',

@@ -503,7 +503,7 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a redelivery that no process continues',
     file: 'upkeep/upkeep.ts',
-    before: 'for (const { tenant, id } of unfinished) await requests.step(tenant, id);',
+    before: 'for (const { tenant, id } of unfinished) await requests.step(tenant, id, historyMs);',
     after: '',
   },
   {

@@ -1,3 +1,4 @@
+import { dayMs } from '../../src/core/units.ts';
 import { StoreTenantGone, StoreUnavailable } from '../../src/core/errors.ts';
 import { Problem } from '../../src/api/http/problem.ts';
 import { removeStream, waitForOwner } from '../../src/api/wait-for-owner.ts';
@@ -70,6 +71,7 @@ export function createOperator(
 ): Operator {
   const { oracle, sharedStore, timeline, plan } = simulation;
   const prng = createPrng(plan.seed, 'operator');
+  const historyMs = plan.upkeep?.attemptRetentionMs ?? dayMs;
   const behaviours = new Map<SimulatedStream, ReceiverBehaviour>();
   const nameServerBehaviours = new Map<SimulatedStream, NameServerBehaviour>();
   /** Published so far, for repeating one of them. */
@@ -313,7 +315,7 @@ export function createOperator(
         const { dismissals } = store;
         const result = await dismissals.reopen(tenant, dismissal, plan.settings.disable.total);
         if (result === 'accepted')
-          failureSteps.begin(dismissal, () => dismissals.step(tenant, dismissal));
+          failureSteps.begin(dismissal, () => dismissals.step(tenant, dismissal, historyMs));
       });
     },
     cancelRedelivery: ({ tenant: number, pick }) => {
@@ -325,7 +327,7 @@ export function createOperator(
         const { generation } = sharedStore;
         const result = await redeliveries.cancel(tenant, redelivery);
         if (result !== 'cancelled' && result !== 'cancelling') return;
-        while ((await redeliveries.step(tenant, redelivery)) !== 'done');
+        while ((await redeliveries.step(tenant, redelivery, historyMs)) !== 'done');
         if (sharedStore.generation === generation) oracle.works.cancellationDone(redelivery);
       });
     },
@@ -494,7 +496,7 @@ export function createOperator(
     request(`receives a request for ${about}`, async ({ store, failureSteps }) => {
       const accepted = { tenant, id: workId, ...selected, createdBy: 'robot' };
       if ((await store[kind].create(accepted)) !== 'accepted') return;
-      failureSteps.begin(workId, () => store[kind].step(tenant, workId));
+      failureSteps.begin(workId, () => store[kind].step(tenant, workId, historyMs));
     });
   };
   const redeliverAll = (stream: SimulatedStream): void => {
@@ -574,7 +576,7 @@ export function createOperator(
     for (const kind of ['redeliveries', 'dismissals'] as const) {
       request(`continues ${kind}`, async ({ store }) => {
         for (const { tenant, id: workId } of await store[kind].unfinished(100))
-          await store[kind].step(tenant, workId);
+          await store[kind].step(tenant, workId, historyMs);
       });
     }
   };

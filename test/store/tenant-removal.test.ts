@@ -137,7 +137,7 @@ async function fill(store: Store, tenant: number): Promise<void> {
   }));
   const request = { tenant, id: `rdl_${tenant}`, streams: undefined, createdBy: 'robot' };
   await store.redeliveries.create({ ...request, selection: {} });
-  while ((await store.redeliveries.step(tenant, request.id)) !== 'done');
+  while ((await store.redeliveries.step(tenant, request.id, 0)) !== 'done');
   const counts = { published: 1, delivered: 1, failed: 0, retried: 0 };
   const histograms = { latency: '1:1', duration: '1:1' };
   await store.deliveryStats.record('node', [

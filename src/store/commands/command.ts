@@ -1,3 +1,4 @@
+import type { Millis } from '../../core/clock.ts';
 import type { Attempt, LogEvent, NewEvent, Node, Offset } from '../../core/types.ts';
 import type { BoundedPage, NumberedPage } from '../port/page.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
@@ -221,8 +222,11 @@ export interface EngineSteps {
   writeRuns(runs: readonly Run[]): void;
   /** Adds the same entry to the history of each of these deliveries of a stream. */
   addEntries(run: Run, events: readonly HistoryEvent[], entry: Attempt): void;
-  /** Moves the history of events of the log to where it stays while a delivery of them is open. */
-  keepEntries(run: Run, offsets: readonly Offset[]): void;
+  /**
+   * Moves the history of events of the log, from before the start of a day, to where it stays while a
+   * delivery of them is open.
+   */
+  keepEntries(run: Run, offsets: readonly Offset[], before: Millis): void;
   /**
    * Appends events. Returns those that are new: hint at them after the commit. Throws `StoreTenantGone`, and
    * `StoreContentRefused` when the content is at fault.

@@ -95,14 +95,6 @@ export function oneOfMany(list: readonly string[]): Fragment {
   });
 }
 
-/** The same as {@link oneOfNumbers} for hundreds of values of an index. */
-export function oneOfManyNumbers(list: readonly number[]): Fragment {
-  return new Fragment({
-    sqlite: piece`in (select value from json_each(${JSON.stringify(list)}))`,
-    postgres: piece`= any((select ${list}::bigint[])::bigint[])`,
-  });
-}
-
 /** A table `listed` with the numbers in its column `value`. */
 export function listedNumbers(list: readonly number[]): Fragment {
   return new Fragment({

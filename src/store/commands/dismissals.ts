@@ -39,10 +39,10 @@ export function createDismissalStore(deps: DismissalDeps): DismissalStore {
       if (result === undefined) return 'unknown';
       return 'refused' in result ? result : 'accepted';
     },
-    step: async (tenant, id) => {
+    step: async (tenant, id, historyMs) => {
       const key = { tenant, id };
-      if (!(await read(isReopening(key)))) return work.step(tenant, id);
-      const { result, stream } = await transact('durable', () => stepReopening(key));
+      if (!(await read(isReopening(key)))) return work.step(tenant, id, historyMs);
+      const { result, stream } = await transact('durable', () => stepReopening(key, historyMs));
       if (stream !== undefined) deps.hint({ kind: 'stream', tenant, stream });
       return result;
     },

@@ -11,16 +11,7 @@ import {
 import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/attempts.ts';
 import { mayBeSent } from '../rules/pause.ts';
 import { type Command, type On, type Reads, sql } from './command.ts';
-import {
-  Fragment,
-  jsonList,
-  listOf,
-  oneOf,
-  oneOfManyNumbers,
-  piece,
-  positionIn,
-  postgresOnly,
-} from './dialect.ts';
+import { Fragment, jsonList, listOf, oneOf, piece, positionIn } from './dialect.ts';
 import { entriesOf } from './history.ts';
 import {
   type Candidate,
@@ -285,9 +276,8 @@ function* deliveredTo(
 ): Command<ReadonlySet<number>> {
   if (keys.length === 0) return new Set();
   const rows = yield* sql.all<{ stream_key: number }>`
-    select stream_key from attempts
-    where ${postgresOnly`tenant = ${tenant} and`} stream_key ${oneOfManyNumbers(keys)}
-      and event_key = ${eventKeyOf(event)} and outcome = ${outcomeCodes.delivered}`;
+    select stream_key from ${entriesOf(tenant, eventKeyOf(event), keys)} as entries
+    where outcome = ${outcomeCodes.delivered}`;
   return new Set(rows.map((row) => row.stream_key));
 }
 

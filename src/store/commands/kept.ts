@@ -1,4 +1,3 @@
-import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
 import { type Command, sql, together } from './command.ts';
 import { oneOfNumbers, postgresOnly } from './dialect.ts';
@@ -6,11 +5,10 @@ import { oneOfNumbers, postgresOnly } from './dialect.ts';
 /** A walk over a table, page by page; at its end it stops until it is started again. */
 export interface Walk {
   /**
-   * Checks a page of `take` rows; of the history only what is from before an instant may go. Returns how
-   * much it checked; 0 only when the walk is over. A page whose commit fails is checked again by the next
-   * walk only.
+   * Checks a page of `take` rows. Returns how much it checked; 0 only when the walk is over. A page
+   * whose commit fails is checked again by the next walk only.
    */
-  next(take: number, before: Millis): Command<number>;
+  next(take: number): Command<number>;
   isOver(): boolean;
   restart(): void;
 }
@@ -23,13 +21,13 @@ export interface WalkedPage<Key> {
 
 export function createWalk<Key>(
   start: Key,
-  check: (after: Key, take: number, before: Millis) => Command<WalkedPage<Key>>,
+  check: (after: Key, take: number) => Command<WalkedPage<Key>>,
 ): Walk {
   let after: Key | undefined = start;
   return {
-    *next(take, before) {
+    *next(take) {
       if (after === undefined) return 0;
-      const { checked, last } = yield* check(after, take, before);
+      const { checked, last } = yield* check(after, take);
       after = last;
       return checked;
     },

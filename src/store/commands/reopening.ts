@@ -6,6 +6,7 @@ import type { Run } from '../rows/runs.ts';
 import { type Command, engine, sql, together } from './command.ts';
 import { forUpdate, oneOf, oneOfNumbers, postgresOnly } from './dialect.ts';
 import { endOf } from './history.ts';
+import { dayHorizonOf } from './horizon.ts';
 import type { Targeted } from './recording.ts';
 import { lockRun, noteChanges, oldestAfter } from './runs.ts';
 
@@ -71,8 +72,11 @@ export function* isReopening({ tenant, id }: DismissalKey): Command<boolean> {
   return row !== undefined;
 }
 
-/** Opens some failures of one stream again. */
-export function* stepReopening({ tenant, id }: DismissalKey): Command<Stepped> {
+/** More than a step takes. */
+const dayEndMs = 60_000;
+
+/** Opens some failures of one stream again. The history stays for `historyMs`. */
+export function* stepReopening({ tenant, id }: DismissalKey, historyMs: number): Command<Stepped> {
   const row = yield* sql.get<{ below: number | null }>`
     select reopen_below as below from dismissals
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
@@ -94,9 +98,10 @@ export function* stepReopening({ tenant, id }: DismissalKey): Command<Stepped> {
   const { stream } = first;
   const offsets = own.map(({ offset }) => offset);
   const run = yield* lockRun(tenant, stream);
-  // Upkeep may have passed the open failures, and be about to remove the days of these. What is removed by
-  // now is not seen as dismissed below.
-  if (run !== undefined) yield* engine.keepEntries(run, offsets);
+  // Upkeep may have passed the open failures, and be about to remove the days of these; the day that ends
+  // during the step is one of them. What is gone by now is not seen as dismissed below.
+  const before = yield* dayHorizonOf(historyMs - dayEndMs);
+  if (run !== undefined) yield* engine.keepEntries(run, offsets, before);
   const open = run === undefined ? [] : yield* toOpen(run, own, below);
   if (run !== undefined && open.length > 0) yield* openAgain(run, id, open);
   // What is not opened stays dismissed.

@@ -223,10 +223,7 @@ function* addRows(
       and not exists (
         select 1 from deliveries d
         where d.tenant = e.tenant and d.stream = ${stream} and d.event_id = e.id)
-      and (e."offset" <= ${replay.passed} or coalesce((
-        select min(a.at) from attempts a
-        where a.stream_key = ${key} and a.event_key = e."offset" ${daysOf(replay)}),
-        0) < ${sentBefore(replay)})
+      and (e."offset" <= ${replay.passed} or coalesce(${firstAttempt(replay, key)}, 0) < ${sentBefore(replay)})
     order by e."offset" limit ${take}
     returning "offset"`;
   return rows.map(({ offset }) => offset).toSorted((one, other) => one - other);
@@ -241,11 +238,21 @@ function amongOffsets(offsets: readonly Offset[] | undefined): Fragment {
 }
 
 /**
- * The days of the history to read: from the one before the replay was accepted. An event whose first
- * attempt is older counts as sent before.
+ * When the event was first attempted; null if that was before the day before the replay was accepted, or
+ * never: it counts as sent before.
  */
-function daysOf({ tenant, createdAt }: StoredReplay): Fragment {
-  return postgresOnly`and a.tenant = ${tenant} and a.day >= ${dayOf(createdAt) - 1}`;
+function firstAttempt({ tenant, createdAt }: StoredReplay, key: number): Fragment {
+  return new Fragment({
+    sqlite: piece`(
+      select min(at) from (
+        select at from attempts where stream_key = ${key} and event_key = e."offset"
+        union all
+        select at from attempts_kept where stream_key = ${key} and event_key = e."offset"))`,
+    postgres: piece`(
+      select min(a.at) from attempts a
+      where a.tenant = ${tenant} and a.stream_key = ${key} and a.event_key = e."offset"
+        and (a.day = 0 or a.day >= ${dayOf(createdAt) - 1}))`,
+  });
 }
 
 function write(replay: StoredReplay, now: Millis): Statement<number> {

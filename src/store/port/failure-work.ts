@@ -13,9 +13,10 @@ export interface FailureWorkStore {
   create(request: NewFailureWork): Promise<'accepted' | { readonly refused: 'too_many' }>;
   /**
    * Works on the next few hundred failures of a request. Several callers at once do no harm: what one
-   * leaves undone another one continues.
+   * leaves undone another one continues. Upkeep removes history that is older than `historyMs`, but not of
+   * what the step opens.
    */
-  step(tenant: number, id: string): Promise<StepResult>;
+  step(tenant: number, id: string, historyMs: number): Promise<StepResult>;
   /** Returns requests with work left, whoever has accepted them. */
   unfinished(take: number): Promise<readonly { readonly tenant: number; readonly id: string }[]>;
   /**

@@ -35,11 +35,11 @@ export interface UpkeepStore {
   /** Frees the space of pruned events, except for the bodies that open deliveries need. */
   dropEvents(query: StepQuery): Promise<number>;
   /**
-   * Continues a pass over kept bodies and kept history, and removes those that no delivery needs,
-   * history only once its day is old. Returns how many it checked, needed or not; 0 once the pass
-   * has reached the end, and the next call starts another one.
+   * Continues a pass over kept bodies and kept history, and removes those that no delivery needs.
+   * Returns how many it checked, needed or not; 0 once the pass has reached the end, and the next
+   * call starts another one.
    */
-  releaseKept(query: StepQuery): Promise<number>;
+  releaseKept(query: { readonly take: number }): Promise<number>;
   /** Returns free space of the store to the file system, where the engine does not do so itself. */
   shrink(): Promise<number>;
   /**

@@ -699,7 +699,7 @@ function pruneContract(engine: Engine): void {
     while ((await fixture.store.deliveries.pruneAttempts({ olderThanMs, take })) > 0);
   };
   const release = async (fixture: Fixture): Promise<void> => {
-    while ((await fixture.store.upkeep.releaseKept({ olderThanMs: dayMs, take: 100 })) > 0);
+    while ((await fixture.store.upkeep.releaseKept({ take: 100 })) > 0);
   };
 
   test('pruneAttempts: removes attempts of delivered events when their day is old', async (t) => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { dayMs } from '../../../src/core/units.ts';
 import type { NewFailureWork } from '../../../src/store/port/failure-work.ts';
 import type { FailureSelection } from '../../../src/store/port/failures.ts';
 import type { Store } from '../../../src/store/port/store.ts';
@@ -17,7 +18,7 @@ export async function startWork(
   const base = { streams: undefined, selection: {}, createdBy: 'robot' };
   assert.equal(await store[kind].create({ ...base, ...request, id }), 'accepted');
   for (let done = 0; done < steps; done += 1) {
-    if ((await store[kind].step(request.tenant, id)) !== 'more') break;
+    if ((await store[kind].step(request.tenant, id, dayMs)) !== 'more') break;
   }
   return id;
 }

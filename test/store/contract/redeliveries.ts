@@ -48,7 +48,7 @@ const start = (fixture: Fixture, request: Partial<NewFailureWork> = {}, steps = 
 
 /** Does all the work that a request has left. */
 async function workOn({ store, tenant }: Fixture, id: string): Promise<void> {
-  while ((await store.redeliveries.step(tenant, id)) !== 'done');
+  while ((await store.redeliveries.step(tenant, id, 0)) !== 'done');
 }
 
 async function progressOf(fixture: Fixture, id: string) {
@@ -155,8 +155,8 @@ function progressContract(engine: Engine): void {
     const id = await start(fixture, {}, 1);
     assert.deepEqual(await redeliveries.unfinished(10), [{ tenant: fixture.tenant, id }]);
     assert.deepEqual(await progressOf(fixture, id), ['running', 6, 0, 0, 0]);
-    await Promise.all([1, 2, 3, 4].map(() => redeliveries.step(fixture.tenant, id)));
-    assert.equal(await redeliveries.step(fixture.tenant, id), 'done');
+    await Promise.all([1, 2, 3, 4].map(() => redeliveries.step(fixture.tenant, id, 0)));
+    assert.equal(await redeliveries.step(fixture.tenant, id, 0), 'done');
     assert.deepEqual(await progressOf(fixture, id), ['running', 6, 0, 0, 0]);
     assert.deepEqual(await redeliveries.unfinished(10), []);
   });

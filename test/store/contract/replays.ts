@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { withSelection } from '../../../src/core/subscription.ts';
 import type { Replay, Stream } from '../../../src/core/types.ts';
+import { dayMs } from '../../../src/core/units.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import type {
   MaterializeResult,
@@ -9,6 +10,7 @@ import type {
   NewReplay,
 } from '../../../src/store/port/replays.ts';
 import type { Engine } from './engine.ts';
+import { startWork } from './failure-work.ts';
 import {
   claimDue,
   createFixture,
@@ -400,6 +402,34 @@ function materializeContract(engine: Engine): void {
     await fixture.settle(owned, { outcomes: [delivered(event, again)] });
     assert.equal((await materialize(fixture, owned, replay)).result, 'over');
     assert.equal((await progress(fixture, replay)).matched, 1);
+  });
+
+  test('materialize: skips them, too, when their history is kept beyond its day', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [event] = await fixture.publish('user.created');
+    assert.ok(event);
+    const replay = await begin(fixture, stream);
+    fixture.now = muchLater;
+    await fixture.settle(owned, { cursor: 1, outcomes: [failed(event)] });
+    fixture.now = start + 2 * dayMs;
+    await fixture.publish('user.changed');
+    const query = { olderThanMs: dayMs, take: 10 };
+    while ((await store.deliveries.pruneAttempts(query)) > 0);
+    const id = await startWork(store, 'dismissals', { tenant });
+    // What it closed has no room when it is opened again.
+    fixture.now = start + 4 * dayMs;
+    const [other] = await fixture.publish('user.created');
+    assert.ok(other);
+    assert.equal(await store.dismissals.reopen(tenant, id, 2), 'accepted');
+    await fixture.settle(owned, { cursor: other.offset ?? 0, outcomes: [failed(other)] });
+    while ((await store.dismissals.step(tenant, id, dayMs)) !== 'done');
+    assert.equal((await store.dismissals.get(tenant, id))?.reopened, 0);
+    const result = await materialize(fixture, { ...owned, cursor: 3 }, replay);
+    assert.equal(result.result, 'over');
+    assert.deepEqual(await claimedIds(fixture, owned), []);
   });
 
   test('materialize: scans a long stretch without a match in steps', async (t) => {

@@ -123,7 +123,7 @@ async function useStore(store: Store, tenant: number): Promise<void> {
   assert.ok(results[0]);
   assert.ok(await store.streams.get(tenant, stream.id));
   await store.upkeep.prepare();
-  await store.upkeep.releaseKept({ olderThanMs: 86_400_000, take: 10 });
+  await store.upkeep.releaseKept({ take: 10 });
   assert.equal(await store.streams.delete(tenant, stream.id), true);
 }
 

@@ -1,5 +1,6 @@
+import type { Millis } from '../../../core/clock.ts';
 import type { Attempt, Offset } from '../../../core/types.ts';
-import { dayMs } from '../../../core/units.ts';
+import { dayMs, dayOf } from '../../../core/units.ts';
 import {
   attemptOf,
   type AttemptRow,
@@ -44,17 +45,21 @@ export async function addAttempts(tx: Queries, entries: readonly Entry[]): Promi
   );
 }
 
-/** Moves entries of events of the log to day 0, which is never removed. */
+/**
+ * Moves entries of events of the log from before the start of a day to day 0, which is never removed. Those
+ * that are there already move as well: so a release of them waits, or is over.
+ */
 export async function keepAttempts(
   tx: Queries,
   { tenant, key }: Pick<Run, 'tenant' | 'key'>,
   offsets: readonly Offset[],
+  before: Millis,
 ): Promise<void> {
   await tx.run`
     with moved as (
       delete from attempts
-      where day > 0 and tenant = ${tenant} and stream_key = ${key}
-        and event_key = any(${numbers(offsets)}::bigint[])
+      where day < ${dayOf(before)} and tenant = ${tenant} and stream_key = ${key}
+        and event_key = any((select ${numbers(offsets)}::bigint[])::bigint[])
       returning *
     )
     insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status,

@@ -34,7 +34,7 @@ export function createEventDayDropper(deps: DayDeps): UpkeepStore['dropEvents'] 
     { olderThanMs, take }: Parameters<UpkeepStore['dropEvents']>[0],
   ): Promise<number> => {
     const before = dayOf(await run(db, horizonOf(olderThanMs)));
-    const tables = await daysOf(db, 'events');
+    const tables = await daysOf(db, 'events', 0);
     if ((await removeFirst(deps, tables.filter(isLeftOver))) > 0) return 1;
     const old = tables.filter((table) => !isLeftOver(table) && table.day < before);
     going = stillThere(going, known, old) ?? (await startOn(db, known, old));

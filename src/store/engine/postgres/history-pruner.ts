@@ -38,7 +38,7 @@ export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts
     { olderThanMs, take }: Parameters<DeliveryStore['pruneAttempts']>[0],
   ): Promise<number> => {
     const before = dayOf(await run(db, horizonOf(olderThanMs)));
-    const tables = await daysOf(db, 'attempts');
+    const tables = await daysOf(db, 'attempts', before);
     if ((await removeFirst(deps, tables.filter(isLeftOver))) > 0) return 1;
     const old = tables.filter((table) => !isLeftOver(table) && table.day < before);
     // Each day costs a statement for each page of deliveries, and a store may have a year without rows.

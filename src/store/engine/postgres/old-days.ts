@@ -35,15 +35,16 @@ export interface DayTable {
 
 /**
  * Returns the partitions of a table, leftover ones first, then the oldest first; without
- * `attempts_kept`.
+ * `attempts_kept`. Only those of days before `before` are seen as empty: to ask is to wait for a `VACUUM FULL`.
  */
-export async function daysOf(db: Database, table: Daily): Promise<DayTable[]> {
+export async function daysOf(db: Database, table: Daily, before: number): Promise<DayTable[]> {
   const days = await db.all<DayTable>`
     select ${table}::text as "table", substring(c.relname from '[0-9]+$')::int as day,
       case when i.inhrelid is null then 'detached'
         when i.inhdetachpending then 'pending' else 'attached' end as state,
       -- One that another session has just dropped has no size, and is gone in the next step.
-      coalesce(pg_relation_size(c.oid) = 0, false) as "isEmpty"
+      case when substring(c.relname from '[0-9]+$')::int < ${before}
+        then coalesce(pg_relation_size(c.oid) = 0, false) else false end as "isEmpty"
     from pg_class c
     join pg_class p on p.oid = ${table}::regclass and p.relnamespace = c.relnamespace
     left join pg_inherits i on i.inhrelid = c.oid and i.inhparent = p.oid

@@ -2,10 +2,8 @@ import type { UpkeepStore } from '../../port/upkeep.ts';
 import type { Database } from './database.ts';
 import { makeDaysAhead } from './partitions.ts';
 import { createEventDayDropper } from './event-days.ts';
-import type { Millis } from '../../../core/clock.ts';
 import { type Command, sql } from '../../commands/command.ts';
 import type { StoreCommands } from '../../commands/store-commands.ts';
-import { dayHorizonOf } from '../../commands/horizon.ts';
 import { createBodyWalk, createWalk, type WalkedPage } from '../../commands/kept.ts';
 import { run } from './commands.ts';
 import type { StoreIdentity } from './identity.ts';
@@ -35,12 +33,11 @@ function createKeptReleaser(db: Database, identity: StoreIdentity): UpkeepStore[
   const bodies = createBodyWalk();
   const history = createWalk({ tenant: -1, key: -1 }, releaseHistory);
   // A body that no delivery needed in another store may be needed in this one.
-  const nextBodies = (take: number, before: Millis): Promise<number> =>
-    identity.transact(db, 'relaxed', (tx) => run(tx, bodies.next(take, before)));
-  return async ({ olderThanMs, take }) => {
-    const before = await run(db, dayHorizonOf(olderThanMs));
-    const checked = bodies.isOver() ? 0 : await nextBodies(take, before);
-    const all = checked + (await run(db, history.next(take, before)));
+  const nextBodies = (take: number): Promise<number> =>
+    identity.transact(db, 'relaxed', (tx) => run(tx, bodies.next(take)));
+  return async ({ take }) => {
+    const checked = bodies.isOver() ? 0 : await nextBodies(take);
+    const all = checked + (await run(db, history.next(take)));
     if (!bodies.isOver() || !history.isOver()) return all;
     bodies.restart();
     history.restart();
@@ -53,11 +50,7 @@ interface HistoryKey {
   readonly key: number;
 }
 
-function* releaseHistory(
-  after: HistoryKey,
-  _take: number,
-  before: Millis,
-): Command<WalkedPage<HistoryKey>> {
+function* releaseHistory(after: HistoryKey): Command<WalkedPage<HistoryKey>> {
   const next = yield* sql.get<HistoryKey>`
     select tenant, stream_key as key from attempts
     where day = 0 and (tenant, stream_key) > (${after.tenant}::int, ${after.key}::bigint)
@@ -66,7 +59,7 @@ function* releaseHistory(
   yield* sql.run`
     delete from attempts a
     where a.day = 0 and a.tenant = ${next.tenant} and a.stream_key = ${next.key}
-      and a.at < ${before} and a.event_key not in (
+      and a.event_key not in (
         select coalesce(d."offset", leat_test_key(d.event_id))
         from deliveries d join runs r on r.tenant = d.tenant and r.stream = d.stream
         where r.tenant = ${next.tenant} and r.key = ${next.key})`;

@@ -49,12 +49,12 @@ export function addEntries(
  */
 const keptFrom = -(2 ** 52);
 
-/** Moves entries of a delivery from before an instant, or all of them, to where no removal of days finds them. */
+/** Moves entries of a delivery from before an instant to where no removal of days finds them. */
 export function keepAttempts(
   db: Database,
   { key }: Pick<Run, 'key'>,
   eventKey: number,
-  before: Millis = Number.MAX_SAFE_INTEGER,
+  before: Millis,
 ): void {
   const kept = db.run`
     insert into attempts_kept (number, stream_key, event_key, at, duration_ms, outcome, status,

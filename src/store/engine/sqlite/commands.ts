@@ -113,7 +113,8 @@ function pageOf(db: Database, { query }: PageRead<unknown>): Promise<BoundedRows
 const steps: StepsOn<Database> = {
   writeRuns: (db, all) => all.forEach((one) => writeRun(db, one)),
   addEntries: (db, { key }, events, entry) => addEntries(db, key, events, entry),
-  keepEntries: (db, of, offsets) => offsets.forEach((offset) => keepAttempts(db, of, offset)),
+  keepEntries: (db, of, offsets, before) =>
+    offsets.forEach((offset) => keepAttempts(db, of, offset, before)),
   append: (db, tenant, events) => appendWithin(db, tenant, events, nowOf(db)).written,
   withBodies: (db, rows) => rows.map((row) => ({ ...row, ...bodyOf(db, row) })),
   beginStep: (db, { id, incarnation }, _kind, number) =>

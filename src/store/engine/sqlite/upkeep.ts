@@ -1,10 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { Millis } from '../../../core/clock.ts';
 import { entryHorizon, removeOldest } from '../../commands/audit-log.ts';
 import { type Command, sql } from '../../commands/command.ts';
 import { oneOfNumbers } from '../../commands/dialect.ts';
 import type { StoreCommands } from '../../commands/store-commands.ts';
-import { dayHorizonOf } from '../../commands/horizon.ts';
 import { createBodyWalk, createWalk, type WalkedPage } from '../../commands/kept.ts';
 import type { AuditLogStore } from '../../port/audit-log.ts';
 import type { UpkeepStore } from '../../port/upkeep.ts';
@@ -33,12 +31,11 @@ export function createUpkeepStore(
 /** A step checks some kept bodies and some kept history. */
 function createKeptReleaser({ db, clock }: UpkeepDeps): UpkeepStore['releaseKept'] {
   const walks = [createBodyWalk(), createWalk(beforeAll, releaseHistory)];
-  return async ({ olderThanMs, take }) =>
+  return async ({ take }) =>
     db.transact('relaxed', () => {
-      const before = run(db, dayHorizonOf(olderThanMs));
       let checked = 0;
       for (const walk of walks) {
-        checked += doInStep(clock, take, () => run(db, walk.next(partRows, before)));
+        checked += doInStep(clock, take, () => run(db, walk.next(partRows)));
       }
       if (!walks.every((walk) => walk.isOver())) return checked;
       for (const walk of walks) walk.restart();
@@ -49,9 +46,9 @@ function createKeptReleaser({ db, clock }: UpkeepDeps): UpkeepStore['releaseKept
 /** Below every number of kept history. */
 const beforeAll = Number.MIN_SAFE_INTEGER;
 
-function* releaseHistory(after: number, take: number, before: Millis): Command<WalkedPage<number>> {
+function* releaseHistory(after: number, take: number): Command<WalkedPage<number>> {
   const rows = yield* sql.all<{ number: number; needed: number }>`
-    select k.number, k.at >= ${before} or case when k.event_key >= 0 then exists (
+    select k.number, case when k.event_key >= 0 then exists (
       select 1 from runs r join deliveries d
         on d.tenant = r.tenant and d.stream = r.stream and d.offset = k.event_key
       where r.key = k.stream_key)
