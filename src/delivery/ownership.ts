@@ -135,6 +135,8 @@ class StreamOwnership implements Ownership {
   #lastClaim = 0;
   /** Streams above the share at the last heartbeat: by the next one, each node knows that it has room for them. */
   #above = 0;
+  /** Announced streams that the claims of the present sweep may take beyond the share. */
+  #beyond = 0;
   #refreshIsPlanned = false;
   #isClosed = false;
   readonly #abandoned: AbandonedStreams;
@@ -305,7 +307,8 @@ class StreamOwnership implements Ownership {
     const { clock, lease, settings } = this.#deps;
     this.#claimIsPlanned = false;
     // The next heartbeat counts streams that were announced: they do not wait for it.
-    const room = Math.max(this.#announced.size, lease.share - this.runners.size);
+    this.#beyond = this.#announced.size + (this.#sweep.isUnderWay ? this.#beyond : 0);
+    const room = Math.max(this.#beyond, lease.share - this.runners.size);
     const take = lease.share === 0 ? 0 : Math.min(batchSize, room);
     this.#announced.clear();
     this.#closeTails();
@@ -321,6 +324,7 @@ class StreamOwnership implements Ownership {
     await this.#openTails(begun);
     for (const owned of begun) this.#adopt(owned, term);
     const streams = taken.map(({ stream }) => stream);
+    this.#beyond -= taken.length;
     if (!this.#sweep.claimed(among, streams, taken.length === take)) return;
     // Lets other work of the process run: an engine may be synchronous.
     await sleep(clock, 0);

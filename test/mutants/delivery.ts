@@ -549,12 +549,23 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a new stream that waits for a heartbeat',
     file: 'delivery/ownership.ts',
-    before: 'const room = Math.max(this.#announced.size, lease.share - this.runners.size);',
+    before: 'const room = Math.max(this.#beyond, lease.share - this.runners.size);',
     after: 'const room = lease.share - this.runners.size;',
     killedBy: {
       file: 'test/simulation/simulation.test.ts',
       title:
         'the shortened history of a fixed fault violates nothing: a new stream that waits for a heartbeat',
+    },
+  },
+  {
+    name: 'streams that are announced during a claim and wait for a heartbeat',
+    file: 'delivery/ownership.ts',
+    before: '(this.#sweep.isUnderWay ? this.#beyond : 0)',
+    after: '0',
+    killedBy: {
+      file: 'test/delivery/announced-streams.test.ts',
+      title:
+        'streams that are announced while others are claimed are taken before the next heartbeat',
     },
   },
   {
