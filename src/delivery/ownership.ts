@@ -324,7 +324,7 @@ class StreamOwnership implements Ownership {
     await this.#openTails(begun);
     for (const owned of begun) this.#adopt(owned, term);
     const streams = taken.map(({ stream }) => stream);
-    this.#beyond -= taken.length;
+    this.#beyond = Math.max(0, this.#beyond - taken.length);
     if (!this.#sweep.claimed(among, streams, taken.length === take)) return;
     // Lets other work of the process run: an engine may be synchronous.
     await sleep(clock, 0);
