@@ -1,5 +1,4 @@
 import { formatTime } from '../core/date.ts';
-import { dayMs } from '../core/units.ts';
 import {
   dismissal,
   dismissalCreate,
@@ -10,7 +9,7 @@ import { failurePreview } from '../schemas/failures.ts';
 import type { Dismissal, Reopened } from '../store/port/dismissals.ts';
 import type { Store } from '../store/port/store.ts';
 import { conflict, type Problem } from './http/problem.ts';
-import { type FailureWorkDeps, previewOrBegin } from './failure-selection.ts';
+import { type FailureWorkDeps, historyMsOf, previewOrBegin } from './failure-selection.ts';
 import { noDismissal, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import type { ApiSettings } from './settings.ts';
@@ -84,7 +83,7 @@ function reopenDismissal({ store, failureSteps, settings }: DismissalDeps): Oper
       if (typeof result === 'object') throw reopenRefusal(result, settings.disableTotal);
       const body = await shownBy(store, tenant.id, id);
       if (result === 'accepted') {
-        const historyMs = settings.attemptRetentionDays * dayMs;
+        const historyMs = historyMsOf(settings);
         failureSteps.begin(id, () => store.dismissals.step(tenant.id, id, historyMs));
       }
       return { body };

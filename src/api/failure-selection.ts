@@ -24,6 +24,11 @@ export interface FailureWorkDeps {
   readonly settings: Pick<ApiSettings, 'attemptRetentionDays'>;
 }
 
+/** Returns how long the history stays, in milliseconds. */
+export function historyMsOf({ attemptRetentionDays }: FailureWorkDeps['settings']): number {
+  return attemptRetentionDays * dayMs;
+}
+
 type SelectionCall = Call<unknown, unknown, SelectionSent>;
 
 /**
@@ -49,8 +54,7 @@ export async function previewOrBegin<Shown>(
   const result = await store.recording(entry(id, ...(streams ?? [])))[kind].create(request);
   if (result !== 'accepted') throw refusals[result.refused](kind);
   const shown = await read(id);
-  const historyMs = settings.attemptRetentionDays * dayMs;
-  failureSteps.begin(id, () => store[kind].step(tenant.id, id, historyMs));
+  failureSteps.begin(id, () => store[kind].step(tenant.id, id, historyMsOf(settings)));
   return { body: shown };
 }
 

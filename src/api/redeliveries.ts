@@ -12,8 +12,7 @@ import {
 import { compile } from '../schemas/schema.ts';
 import type { Redelivery } from '../store/port/redeliveries.ts';
 import type { Store } from '../store/port/store.ts';
-import { dayMs } from '../core/units.ts';
-import { type FailureWorkDeps, previewOrBegin } from './failure-selection.ts';
+import { type FailureWorkDeps, historyMsOf, previewOrBegin } from './failure-selection.ts';
 import { noRedelivery, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
@@ -108,8 +107,7 @@ function cancel({ store, settings }: RedeliveryDeps): Operation {
       const result = await store.recording(entry(id)).redeliveries.cancel(tenant.id, id);
       if (result === 'unknown') throw noRedelivery(id);
       // What has not begun by now does not begin after the response.
-      if (result !== 'over')
-        await cancelRest(store, tenant.id, id, settings.attemptRetentionDays * dayMs);
+      if (result !== 'over') await cancelRest(store, tenant.id, id, historyMsOf(settings));
       return {};
     },
   });

@@ -43,8 +43,8 @@ export async function daysOf(db: Database, table: Daily, before: number): Promis
       case when i.inhrelid is null then 'detached'
         when i.inhdetachpending then 'pending' else 'attached' end as state,
       -- One that another session has just dropped has no size, and is gone in the next step.
-      case when substring(c.relname from '[0-9]+$')::int < ${before}
-        then coalesce(pg_relation_size(c.oid) = 0, false) else false end as "isEmpty"
+      coalesce(case when substring(c.relname from '[0-9]+$')::int < ${before}
+        then pg_relation_size(c.oid) = 0 end, false) as "isEmpty"
     from pg_class c
     join pg_class p on p.oid = ${table}::regclass and p.relnamespace = c.relnamespace
     left join pg_inherits i on i.inhrelid = c.oid and i.inhparent = p.oid
